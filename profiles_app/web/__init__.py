@@ -1,0 +1,1 @@
+"""The pages of the control plane: each view parses, calls one service or selector, and renders."""
