@@ -1,4 +1,4 @@
-"""Runs a child process to its end: its output at once, or line by line. The one door to `subprocess` of this package."""
+"""Runs a child process to its end: its output at once, or line by line. The one door to `subprocess` here."""
 
 import os
 import selectors
@@ -48,7 +48,7 @@ def follow(
     env: Mapping[str, str] | None = None,
     drop: Callable[[str], bool] | None = None,
 ) -> Ended:
-    """Run a long child; `on_line` gets each line, and None every two seconds of silence. Lines that `drop` picks are lost.
+    """Run a long child; `on_line` gets each line not picked by `drop`, and None every two seconds of silence.
 
     The child stays in our process group, so that who ends us ends it too.
     """

@@ -47,7 +47,7 @@ def _not_to_be_had(versions: Sequence[str], torch_index: str, reasons: Sequence[
             level="error",
             title="No Python for the engine",
             detail="The engine needs Python 3.11, 3.12 or 3.13 with pip and venv; none of them runs on this host.",
-            fix="Install one (`apt-get install python3.12-venv` or `uv python install 3.12`), then run `forebay setup`.",
+            fix="Install one (`apt-get install python3.12-venv`, `uv python install 3.12`), then run `forebay setup`.",
         )
     return Finding(
         id="FB012",
