@@ -1,0 +1,18 @@
+"""Settings of the unit and integration tests: databases in memory or in the test's own folder, plain static files."""
+
+import os
+import tempfile
+
+os.environ.setdefault("FOREBAY_DATA_DIR", tempfile.mkdtemp(prefix="forebay-test-"))
+os.environ.setdefault("FOREBAY_SECRET_KEY", "only-the-tests-use-this-key")
+os.environ.setdefault("FOREBAY_NODE_NAME", "node-a")
+
+from controlplane.settings.base import *  # noqa: F403 - the variables above must be set first
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+CELERY_BROKER_URL = "memory://"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}

@@ -1,0 +1,1 @@
+"""Where a replica goes, and why not elsewhere. Pure."""
