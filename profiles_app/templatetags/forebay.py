@@ -28,9 +28,7 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 def glyph(name: str, tone: str = "") -> SafeString:
     """A 12 px state glyph of the sprite, in a tone."""
-    return format_html(
-        '<svg class="g {}" viewBox="0 0 12 12" aria-hidden="true"><use href="#g-{}"/></svg>', tone, name
-    )
+    return format_html('<svg class="g {}" viewBox="0 0 12 12" aria-hidden="true"><use href="#g-{}"/></svg>', tone, name)
 
 
 @register.simple_tag
@@ -88,3 +86,28 @@ def item(mapping: Any, key: Any) -> Any:
 def short(value: object) -> str:
     """The first eight characters of an id or a hash."""
     return str(value)[:8]
+
+
+@register.filter
+def dashed(path: str) -> str:
+    """A dotted path as part of an element's id."""
+    return path.replace(".", "-")
+
+
+@register.filter
+def svg_percent(share: float | None) -> str:
+    """A share of 0 to 1 as the length of an SVG attribute."""
+    return f"{min(1.0, max(0.0, share or 0.0)) * 100:.1f}%"
+
+
+@register.filter
+def gib_figure(value: float | None) -> str:
+    """Bytes as whole GiB without their unit, for the small cells of the map."""
+    return "?" if value is None else f"{value / formats.GIB:.0f}"
+
+
+@register.filter
+def free_share(gpu: Any) -> str:
+    """Where the level of a GPU's cell stands, from the top; 100% where nothing is known."""
+    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+    return "100%" if used is None or not total else svg_percent(1 - used / total)
