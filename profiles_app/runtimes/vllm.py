@@ -174,9 +174,9 @@ def _words(error: Exception) -> str:
 
 
 def interpreter_of(argv_prefix: Sequence[str]) -> str | None:
-    """The Python that runs an engine program: the program itself, or what its script's first line names.
+    """The Python that runs an engine program: the program itself, what its script's first line names, or a neighbour.
 
-    None when the program can't be read or is no Python script (`env python` isn't followed, as it depends on a PATH).
+    A script with a very long path starts with `/bin/sh`, and has its interpreter beside it. None when there is none.
     """
     program = Path(argv_prefix[0])
     if program.name.startswith("python"):
@@ -187,8 +187,10 @@ def interpreter_of(argv_prefix: Sequence[str]) -> str | None:
     except OSError:
         return None
     words = first.removeprefix("#!").split()
-    usable = first.startswith("#!") and words and Path(words[0]).name.startswith("python")
-    return words[0] if usable else None
+    if first.startswith("#!") and words and Path(words[0]).name.startswith("python"):
+        return words[0]
+    neighbour = program.parent / "python"
+    return str(neighbour) if neighbour.exists() else None
 
 
 def read_known_flags(
@@ -197,9 +199,7 @@ def read_known_flags(
     """Ask the engine's own interpreter for its options, in a child process (about 10 s of import; no GPU is used)."""
     interpreter = interpreter_of(argv_prefix)
     if interpreter is None:
-        return FlagsUnreadable(
-            f"{argv_prefix[0]} is no Python program, so its options are unknown"
-        )
+        return FlagsUnreadable(f"{argv_prefix[0]} is no Python program, so its options are unknown")
     output = _run([interpreter, "-c", FLAGS_SCRIPT], env=env, timeout=timeout)
     if isinstance(output, FlagsUnreadable):
         return output
