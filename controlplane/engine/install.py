@@ -108,6 +108,7 @@ def _make(home: Path, kind: Kind, torch_index: str, report: Report) -> EngineSpe
         version=ENGINE_VERSION,
         kind=kind,
         python=str(python),
+        python_version=route.version,
         argv_prefix=(str(python), "-m", CLI_MODULE),
         home=str(home),
         created=time.time(),

@@ -20,6 +20,7 @@ class EngineSpec:
     version: str
     kind: Kind
     python: str
+    python_version: str = ""
     argv_prefix: tuple[str, ...]
     home: str
     env: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from controlplane.local.files import write_json
@@ -43,7 +45,11 @@ def argv(server: Path, paths: DataPaths) -> tuple[str, ...]:
 async def server_info(socket: Path) -> dict[str, Any] | None:
     """`INFO server` over a socket; None while nothing answers."""
     client = redis.asyncio.Redis(
-        unix_socket_path=str(socket), socket_timeout=INFO_TIMEOUT_SECONDS, socket_connect_timeout=INFO_TIMEOUT_SECONDS
+        unix_socket_path=str(socket),
+        socket_timeout=INFO_TIMEOUT_SECONDS,
+        socket_connect_timeout=INFO_TIMEOUT_SECONDS,
+        # The caller asks again; the client's own retries would take seconds.
+        retry=Retry(NoBackoff(), 0),
     )
     try:
         info: dict[str, Any] = await client.info("server")
