@@ -13,12 +13,15 @@ class DrainView:
 
     replica: Replica
     in_flight: int | None
+    completed: int | None
+    cut: int | None
     oldest_age: float | None
     seconds_left: float | None
     limit: float | None
     used: str
-    gateways: list[Any]
-    waiting_for: list[Any]
+    gateways: int | None
+    waiting_for: list[str]
+    unknown: str
     drained: bool
     signalled: bool
 
@@ -30,24 +33,18 @@ def drain_view(replica: Replica, *, now: datetime) -> DrainView:
     left = max(0.0, (deadline - now).total_seconds()) if deadline else None
     limit = (deadline - replica.phase_since).total_seconds() if deadline else None
     used = 100.0 if not limit or left is None else min(100.0, max(0.0, (limit - left) / limit * 100))
-    waiting = report.get("waiting_for") or []
     return DrainView(
         replica=replica,
         in_flight=report.get("in_flight"),
+        completed=report.get("completed"),
+        cut=report.get("cut"),
         oldest_age=report.get("oldest_age"),
         seconds_left=left,
         limit=limit,
         used=f"{used:.1f}%",
-        gateways=_gateways(report.get("gateways")),
-        waiting_for=waiting if isinstance(waiting, list) else [waiting],
+        gateways=report.get("gateways"),
+        waiting_for=list(report.get("waiting_for") or []),
+        unknown=str(report.get("unknown") or ""),
         drained=bool(report.get("drained")),
         signalled=replica.stop_signalled_at is not None,
     )
-
-
-def _gateways(found: Any) -> list[Any]:
-    """Gateways as rows with process_id and in_flight, whether the report holds a mapping or a list."""
-    if isinstance(found, dict):
-        rows = [row if isinstance(row, dict) else {"in_flight": row} for row in found.values()]
-        return [{"process_id": name, **row} for name, row in zip(found, rows, strict=True)]
-    return [row if isinstance(row, dict) else {"process_id": row} for row in found or []]

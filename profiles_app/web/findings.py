@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ALIVE = frozenset({"running", "starting", "ready"})
+WELL = frozenset({"running", "starting", "waiting", "done", "stopping"})
 RESTARTED = "It is started again with a growing delay; its log says why it ended."
 
 
@@ -30,10 +30,12 @@ def findings(
     found += [
         Finding("error", f"{row.get('name')} does not run", _exit(row.get("last_exit")), RESTARTED)
         for row in processes
-        if row.get("state") not in ALIVE
+        if row.get("state") not in WELL
     ]
     return found + [Finding("warning", name, str(text), "") for name, texts in nodes.items() for text in texts]
 
 
-def _exit(status: Any) -> str:
-    return "" if status is None else f"Its last exit was {status}."
+def _exit(last: Any) -> str:
+    """What the supervisor noted of the process's last end."""
+    code = last.get("code") if isinstance(last, Mapping) else last
+    return "" if code is None else f"Its last exit was {code}."

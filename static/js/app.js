@@ -114,3 +114,37 @@ export function figures(value) {
   const size = Math.abs(value);
   return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
 }
+
+// Parts that the server redraws: data-tick is the period in ms. Nothing is asked while the page is hidden.
+const mark = document.getElementById("live-mark");
+let lastGood = 0;
+for (const part of document.querySelectorAll("[data-tick]")) {
+  setInterval(() => {
+    if (!document.hidden && !document.querySelector("dialog[open]")) part.dispatchEvent(new CustomEvent("tick"));
+  }, Number(part.dataset.tick));
+  part.addEventListener("htmx:after:swap", () => {
+    lastGood = Date.now();
+    says("live", "Live");
+  });
+  part.addEventListener("htmx:error", () => says("reconnecting", "Reconnecting"));
+  part.addEventListener("htmx:response:error", () => says("reconnecting", "Reconnecting"));
+  setInterval(() => {
+    const age = Math.round((Date.now() - lastGood) / 1000);
+    if (lastGood && !document.hidden && age > 15 && !document.querySelector("dialog[open]")) says("stale", `Stale ${age} s`);
+  }, 1000);
+}
+
+function says(state, text) {
+  if (mark.dataset.state !== state || mark.textContent !== text) {
+    mark.dataset.state = state;
+    mark.textContent = text;
+  }
+}
+
+// A state that changed is said once.
+let headline = document.querySelector("[data-announce]")?.dataset.announce;
+document.addEventListener("htmx:after:swap", () => {
+  const now = document.querySelector("[data-announce]")?.dataset.announce;
+  if (now && now !== headline) announce(now);
+  headline = now;
+});

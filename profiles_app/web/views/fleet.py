@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -25,10 +26,12 @@ class NodeView:
     node: Node
     state: str
     replicas: list[Replica]
+    others: int
     cores_claimed: float
     cores_share: str | None
     memory_used_bytes: int | None
     memory_share: str | None
+    foreign: list[dict[str, Any]]
 
 
 @require_safe
@@ -36,8 +39,12 @@ class NodeView:
 def fleet(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """Every node, or only the changing part for htmx."""
     now = timezone.now()
-    mine = list(selectors.open_replicas().filter(deployment__team__slug__in=viewer.teams()).exclude(node=None))
-    views = [_view(node, [row for row in mine if row.node_id == node.pk], now=now) for node in selectors.nodes(viewer)]
+    placed = list(selectors.open_replicas().exclude(node=None))
+    teams = viewer.teams()
+    views = [
+        _view(node, [row for row in placed if row.node_id == node.pk], teams=teams, now=now)
+        for node in selectors.nodes(viewer)
+    ]
     context = {
         "views": views,
         "installs": selectors.engine_installs(viewer),
@@ -49,7 +56,7 @@ def fleet(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     return render(request, f"profiles_app/fleet.html{part}", context)
 
 
-def _view(node: Node, replicas: list[Replica], *, now: datetime) -> NodeView:
+def _view(node: Node, replicas: list[Replica], *, teams: tuple[str, ...], now: datetime) -> NodeView:
     alive = node.lease_until is not None and node.lease_until > now
     claimed = sum(float(row.claim.get("cores") or 0) for row in replicas)
     total, free = node.memory_total_bytes, node.memory_available_bytes
@@ -57,12 +64,25 @@ def _view(node: Node, replicas: list[Replica], *, now: datetime) -> NodeView:
     return NodeView(
         node=node,
         state=("cordoned" if node.cordoned else "ready") if alive else "unreachable",
-        replicas=replicas,
+        replicas=[row for row in replicas if row.deployment.team.slug in teams],
+        others=sum(row.deployment.team.slug not in teams for row in replicas),
         cores_claimed=claimed,
         cores_share=_share(claimed, node.cores),
         memory_used_bytes=used,
         memory_share=_share(used, total),
+        foreign=_foreign(node, replicas),
     )
+
+
+def _foreign(node: Node, replicas: list[Replica]) -> list[dict[str, Any]]:
+    """Processes on devices that no replica claims, each with its GPU's index."""
+    claimed = {uuid for row in replicas for uuid in row.claim.get("gpu_uuids") or ()}
+    return [
+        {**process, "gpu": gpu.index}
+        for gpu in node.gpus.all()
+        if gpu.uuid not in claimed
+        for process in gpu.processes or ()
+    ]
 
 
 def _share(part: float | None, whole: float | None) -> str | None:

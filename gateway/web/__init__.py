@@ -1,0 +1,1 @@
+"""The pages of the data plane: keys and the playground."""
