@@ -1,0 +1,1 @@
+"""REST endpoints of monitoring: live series, usage records, prices."""
