@@ -32,7 +32,8 @@ _NO_CAUSE = re.compile(
     r"|Frontend process failed during engine core initialization|EngineCore failed to start"
     r"|WorkerProc failed to start|EngineDeadError|Found ulimit of"
 )
-_SERVED = "Application startup complete."
+# Any of these says that the start is over, also when the log's beginning has been cut off.
+_SERVED = re.compile(r"Application startup complete\.|Avg prompt throughput: |HTTP/1\.1\" \d{3}\b")
 _INPUT_NOTE = re.compile(r"\s*\[type=\w+, input_value=.*$")
 _SIGNALS = {
     -6: ("Aborted", "aborted itself (SIGABRT)"),
@@ -57,7 +58,7 @@ def explain(log_text: str, exit_status: int | None) -> Failure:
     is silent: vLLM exits with 0 when its engine dies.
     """
     lines = [_PREFIX.sub("", line).rstrip() for line in log_text.splitlines() if not _QUIET.match(line)]
-    line = _find_cause(lines, served=_SERVED in log_text)
+    line = _find_cause(lines, served=_SERVED.search(log_text) is not None)
     if line is None:
         return _explain_status(exit_status)
     for known in TABLE:

@@ -167,7 +167,7 @@ def _identity(record: Record) -> Identity:
     if not seen.alive:
         return "gone"
     # A process on its way out has no environment left, but the start time still names it.
-    if seen.exiting or procfs.environment(record.pid).get(procfs.MARKER) == record.marker:
+    if seen.exiting or procfs.environment(record.pid, patient=True).get(procfs.MARKER) == record.marker:
         return "ours"
     return "not_ours"
 
@@ -184,10 +184,15 @@ def _members(record: Record) -> Iterator[Process]:
     everything = {seen.pid: seen for seen in procfs.processes()}
     shim_seen = everything.get(record.shim_pid)
     shim_lives = shim_seen is not None and shim_seen.start_ticks == record.shim_start_ticks
-    others = [seen for seen in everything.values() if seen.alive and seen.pid != record.shim_pid]
-    marked = {seen.pid for seen in others if procfs.environment(seen.pid).get(procfs.MARKER) == record.marker}
+    # What is older than the shim can't come from it; that spares reading the environment of most of the host.
+    younger = [
+        seen
+        for seen in everything.values()
+        if seen.alive and seen.pid != record.shim_pid and seen.start_ticks >= record.shim_start_ticks
+    ]
+    marked = {seen.pid for seen in younger if procfs.environment(seen.pid).get(procfs.MARKER) == record.marker}
     session_proven = shim_lives or any(everything[pid].sid == record.sid for pid in marked)
-    for seen in others:
+    for seen in younger:
         in_session = session_proven and seen.sid == record.sid
         if seen.pid in marked or in_session or (shim_lives and _descends(seen, record.shim_pid, everything)):
             yield seen

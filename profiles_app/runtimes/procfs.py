@@ -67,22 +67,21 @@ def processes() -> Iterator[Process]:
             yield found
 
 
-def environment(pid: int) -> Mapping[str, str]:
+def environment(pid: int, *, patient: bool = False) -> Mapping[str, str]:
     """The environment that a process was started with; empty when it is gone, foreign, or has wiped it.
 
-    It reads as empty for a moment while the process turns into another program, hence the retries.
+    It also reads as empty for a moment while the process turns into another program; `patient` waits for that moment
+    to pass (some milliseconds, and in vain for a process that really has none).
     """
-    for _ in range(_ENVIRON_TRIES):
+    for _ in range(_ENVIRON_TRIES if patient else 1):
         try:
             data = (_PROC / str(pid) / "environ").read_bytes()
         except OSError:
             return {}
         if data:
             return dict(_pairs(data))
-        seen = process(pid)
-        if seen is None or not seen.alive or seen.exiting:
-            break
-        time.sleep(_ENVIRON_PAUSE_SECONDS)
+        if patient:
+            time.sleep(_ENVIRON_PAUSE_SECONDS)
     return {}
 
 

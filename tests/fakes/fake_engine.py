@@ -9,54 +9,23 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import select
 import signal
 import socket
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
+from fake_answers import Answer, Script
 
 VERSION = "0.32.0"
 KV_TOKENS = 262_144
-
-
-@dataclass(slots=True)
-class Script:
-    """The switches. Times count from the start; `log_lines` come last before the engine serves or crashes."""
-
-    start_seconds: float = 0.0
-    text: str = "word "
-    tokens: int = 8
-    chunk_seconds: float = 0.0
-    crash_after_seconds: float | None = None
-    exit_code: int = 1
-    log_lines: list[str] = field(default_factory=list)
-    hang: bool = True
-    bad_identity: bool = False
-    no_token: bool = False
-    ignore_term: bool = False
-    grandchildren: int = 0
-    health_status: int = 200
-    stall: bool = False
-
-    @classmethod
-    def load(cls) -> "Script":
-        """Read the file that FAKE_ENGINE_SCRIPT names; without one, a well-behaved engine."""
-        path = os.environ.get("FAKE_ENGINE_SCRIPT")
-        values = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
-        unknown = set(values) - {known.name for known in fields(cls)}
-        if unknown:
-            raise SystemExit(f"fake engine: unknown switches {sorted(unknown)}")
-        return cls(**values)
 
 
 @dataclass(slots=True)
@@ -150,7 +119,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.script.no_token or self.server.state.dead:
             self.reply_error(500, "EngineCore encountered an issue.", "InternalServerError")
             return
-        answer = Answer(self.server, request, chat="chat" in self.path, request_id=self.headers.get("X-Request-Id"))
+        answer = Answer(
+            self.server.script,
+            request,
+            model=self.server.names[0],
+            chat="chat" in self.path,
+            request_id=self.headers.get("X-Request-Id"),
+        )
         try:
             with self.server.state.request(answer.prompt_tokens):
                 self.stream(answer) if request.get("stream") else self.whole(answer)
@@ -159,11 +134,11 @@ class Handler(BaseHTTPRequestHandler):
             self.server.state.count("aborted")
             self.close_connection = True
 
-    def whole(self, answer: "Answer") -> None:
+    def whole(self, answer: Answer) -> None:
         text = "".join(self.pieces(answer))
         self.reply_json(200, answer.whole(text))
 
-    def stream(self, answer: "Answer") -> None:
+    def stream(self, answer: Answer) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
@@ -182,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
         self.chunk(b"data: [DONE]\n\n")
         self.chunk(b"")
 
-    def pieces(self, answer: "Answer") -> Iterator[str]:
+    def pieces(self, answer: Answer) -> Iterator[str]:
         """One token after the other, at the pace that script and prompt ask for."""
         for _ in range(answer.tokens):
             self.pause(answer.chunk_seconds)
@@ -225,64 +200,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-
-
-class Answer:
-    """One generation: how much, how fast, and the shapes that it is sent in."""
-
-    def __init__(self, engine: "Engine", request: dict[str, Any], *, chat: bool, request_id: str | None) -> None:
-        self.chat = chat
-        self.request_id = ("chatcmpl-" if chat else "cmpl-") + (request_id or uuid.uuid4().hex[:16])
-        self.model = engine.names[0]
-        self.created = int(time.time())
-        prompt = json.dumps(request.get("messages")) if chat else str(request.get("prompt", ""))
-        self.prompt_tokens = max(1, len(prompt.split()))
-        limit = request.get("max_completion_tokens") or request.get("max_tokens")
-        wanted = int(_switch(prompt, "tokens") or engine.script.tokens)
-        self.tokens = min(wanted, int(limit)) if limit is not None else wanted
-        self.finish = "length" if limit is not None and wanted >= int(limit) else "stop"
-        seconds = _switch(prompt, "seconds")
-        self.chunk_seconds = engine.script.chunk_seconds if seconds is None else seconds / max(1, self.tokens)
-        self.hang = engine.script.hang and "HANG" in prompt
-        self.die = "DIE" in prompt
-        self.include_usage = bool((request.get("stream_options") or {}).get("include_usage"))
-
-    def usage(self) -> dict[str, Any]:
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "total_tokens": self.prompt_tokens + self.tokens,
-            "completion_tokens": self.tokens,
-            "prompt_tokens_details": {"cached_tokens": 0},
-        }
-
-    def _envelope(self, kind: str, choices: list[Any]) -> dict[str, Any]:
-        return {
-            "id": self.request_id,
-            "object": kind,
-            "created": self.created,
-            "model": self.model,
-            "choices": choices,
-        }
-
-    def chunk(self, content: object, *, finish: str | None = None) -> dict[str, Any]:
-        name = "delta" if self.chat else "text"
-        kind = "chat.completion.chunk" if self.chat else "text_completion"
-        return self._envelope(kind, [{"index": 0, name: content, "logprobs": None, "finish_reason": finish}])
-
-    def usage_chunk(self) -> dict[str, Any]:
-        kind = "chat.completion.chunk" if self.chat else "text_completion"
-        return self._envelope(kind, []) | {"usage": self.usage()}
-
-    def whole(self, text: str) -> dict[str, Any]:
-        content: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
-        kind = "chat.completion" if self.chat else "text_completion"
-        choice = {"index": 0, **content, "logprobs": None, "finish_reason": self.finish}
-        return self._envelope(kind, [choice]) | {"usage": self.usage()}
-
-
-def _switch(prompt: str, name: str) -> float | None:
-    found = re.search(rf"\b{name}=(\d+(?:\.\d+)?)", prompt)
-    return float(found[1]) if found else None
 
 
 class Engine(ThreadingHTTPServer):

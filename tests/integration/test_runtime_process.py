@@ -225,6 +225,16 @@ def test_a_program_that_is_not_there_fails_the_launch_in_words(host: Host) -> No
     assert "No such file" in outcome.message
 
 
+def test_a_shim_that_fails_before_the_engine_says_why_and_starts_nothing(host: Host) -> None:
+    order = host.order()
+    (order.run_dir / "config.yaml").mkdir()
+    outcome = RUNTIME.launch(order)
+    assert isinstance(outcome, LaunchFailed)
+    assert "Is a directory" in outcome.message
+    assert process.read_record(order.run_dir) is None
+    assert process.scan_marked(host.run_root) == {}
+
+
 def test_an_order_cut_short_starts_nothing(host: Host) -> None:
     order = host.order()
     shim_path = process.shim.__file__

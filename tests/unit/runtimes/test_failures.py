@@ -128,6 +128,13 @@ def test_an_error_of_one_request_does_not_explain_a_later_kill() -> None:
     assert "out-of-memory" in explain(log, -9).fix
 
 
+def test_a_log_whose_start_is_cut_off_is_still_known_to_have_served() -> None:
+    log = (
+        "(APIServer pid=7) INFO 11-30 21:00:00 [l.py:1] Engine 000: Avg prompt throughput: 0.0\nValueError: a request\n"
+    )
+    assert explain(log, -9).reason == "Killed"
+
+
 def test_a_known_killer_after_serving_is_recognised() -> None:
     log = "INFO:     Application startup complete.\nValueError: bad request\ntorch.OutOfMemoryError: no memory\n"
     assert explain(log, 0).reason == "InsufficientGpuMemory"
