@@ -80,7 +80,7 @@ class TableFeed:
         if version is None or self._store.confirm(version=int(version), mono=self._monotonic()):
             return
         raw = await self._client.get(TABLE_KEY)
-        if raw is not None:
+        if isinstance(raw, bytes):
             self._offer(raw, "Valkey")
 
     def _read_file(self) -> None:

@@ -197,9 +197,11 @@ def engine_body(request: Request, *, output_cap: int | None) -> bytes:
     """
     fields = {name: value for name, value in request.fields.items() if name not in STRIPPED}
     for name, count in request.max_tokens.items():
-        if count < 0 or (output_cap is not None and count > output_cap):
-            bound = "0 or more" if output_cap is None else f"between 0 and {output_cap}, this profile's output cap"
-            raise _invalid(f"`{name}` is {count}; it must be {bound}.", code="output_cap_exceeded", param=name)
+        if count < 0:
+            raise _invalid(f"`{name}` is {count}; it must be 0 or more.", param=name)
+        if output_cap is not None and count > output_cap:
+            message = f"`{name}` is {count}, more than this profile's output cap of {output_cap} tokens."
+            raise _invalid(message, code="output_cap_exceeded", param=name)
     if output_cap is not None and not request.max_tokens:
         fields["max_tokens"] = msgspec.Raw(str(output_cap).encode())
     if request.stream and not request.asked_usage:

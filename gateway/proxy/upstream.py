@@ -33,7 +33,7 @@ class UpstreamFailure(Refusal):
 def _explain(error: Exception) -> UpstreamFailure:
     """What a client error means; only failures before the first byte get here or are retried."""
     if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
-        return UpstreamFailure(504, "upstream_timeout", f"The engine sent nothing for {SILENCE_SECONDS:g} s.")
+        return UpstreamFailure(504, "upstream_timeout", "The engine sent nothing for too long.")
     if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
         return UpstreamFailure(502, "upstream_unreachable", "The engine could not be reached.", retryable=True)
     return UpstreamFailure(502, "upstream_broken", "The engine's answer was not HTTP.")
