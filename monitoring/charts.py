@@ -5,16 +5,14 @@ change of theme is a redraw and no request.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import plotly.graph_objects as go
 
 from monitoring.catalog import BY_NAME, CHARTS, P99_SOLID_SAMPLES, Chart, Kind, Metric
-from monitoring.words import clock, count, money, number, share, span, time_of
-
-type Values = Sequence[float | None]
+from monitoring.series import Series, last_known
+from monitoring.traces import areas, axis_value, gap_trace, line, moments, over
+from monitoring.words import clock, count, money, number, share, span
 
 _AXIS: dict[str, Any] = {
     "showline": False,
@@ -25,53 +23,6 @@ _AXIS: dict[str, Any] = {
     "fixedrange": True,
     "tickfont": {"size": 11, "color": "var(--ink-3)"},
 }
-
-_LINES: dict[str, tuple[str, float]] = {
-    "ttft_p99": ("var(--q99)", 2.0),
-    "ttft_p95": ("var(--q95)", 1.5),
-    "ttft_p50": ("var(--q50)", 1.25),
-    "e2e_p99": ("var(--q99)", 2.0),
-    "e2e_p95": ("var(--q95)", 1.5),
-    "e2e_p50": ("var(--q50)", 1.25),
-    "tokens_per_second": ("var(--data-1)", 1.75),
-    "prompt_tokens_per_second": ("var(--data-2)", 1.5),
-    "running": ("var(--data-1)", 1.75),
-    "waiting": ("var(--data-3)", 1.5),
-    "kv_usage": ("var(--data-1)", 1.75),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One profile over time: `times` are step starts in epoch seconds; `gaps` are spans without data.
-
-    Every list of `values` is as long as `times`; a step that was not measured is None. `marks` are the
-    moments at which a revision was first seen.
-    """
-
-    step: int
-    times: Sequence[float]
-    values: Mapping[str, Values]
-    gaps: Sequence[tuple[float, float]] = ()
-    marks: Sequence[tuple[float, str]] = ()
-
-
-def gaps_of(times: Sequence[float], known: Sequence[bool], *, step: int) -> list[tuple[float, float]]:
-    """Return the spans (start, end) of steps in which nothing was measured."""
-    gaps: list[tuple[float, float]] = []
-    for start, is_known in zip(times, known, strict=True):
-        if is_known:
-            continue
-        if gaps and gaps[-1][1] == start:
-            gaps[-1] = (gaps[-1][0], start + step)
-        else:
-            gaps.append((start, start + step))
-    return gaps
-
-
-def last_known(values: Values) -> float | None:
-    """Return the newest value that is not a gap."""
-    return next((value for value in reversed(values) if value is not None), None)
 
 
 def write(metric: Metric, value: float | None) -> str:
@@ -85,135 +36,13 @@ def write(metric: Metric, value: float | None) -> str:
     return count(value) if metric.kind is Kind.COUNT else number(value)
 
 
-def _axis_value(metric: Metric, value: float | None) -> float | None:
-    """Return the number drawn: milliseconds and percent on the axes, as the page writes them."""
-    if value is None:
-        return None
-    factor = {"s": 1000.0, "ratio": 100.0}.get(metric.unit, 1.0)
-    return round(value * factor, 6)
-
-
-def _moments(times: Sequence[float]) -> list[str]:
-    return [time_of(at).strftime("%Y-%m-%dT%H:%M:%SZ") for at in times]
-
-
-def _line(metric: Metric, times: Sequence[float], values: Values) -> go.Scatter:
-    color, width = _LINES[metric.name]
-    return go.Scatter(
-        x=_moments(times),
-        y=[_axis_value(metric, value) for value in values],
-        mode="lines",
-        name=metric.label,
-        meta=metric.name,
-        connectgaps=False,
-        line={"color": color, "width": width},
-        # A lone sample between two gaps would draw nothing as a line.
-        **_lone_points(values, color=color),
-    )
-
-
-def _lone_points(values: Values, *, color: str) -> dict[str, Any]:
-    """Return marker settings that show exactly the samples whose neighbours are gaps."""
-    padded = [None, *values, None]
-    lone = [
-        padded[i] is not None and padded[i - 1] is None and padded[i + 1] is None for i in range(1, len(padded) - 1)
-    ]
-    if not any(lone):
-        return {}
-    return {"mode": "lines+markers", "marker": {"color": color, "size": [5 if is_lone else 0 for is_lone in lone]}}
-
-
-def _areas(chart: Chart, series: Series) -> list[go.Scatter]:
-    """Return the stack of cost: what was held pale under an edge, the busy part of it solid.
-
-    Plotly's own stacks and fills bridge gaps, so each unbroken run is a closed shape of its own.
-    """
-    busy, idle = (series.values[name] for name in chart.drawn)
-    held = [None if b is None or i is None else b + i for b, i in zip(busy, idle, strict=True)]
-    return [
-        _filled(series, held, color="var(--heat-1)"),
-        _filled(series, busy, color="var(--fill-busy)"),
-        _edge(series, held, shown=idle, name=chart.drawn[1], width=1.5),
-        _edge(series, busy, shown=busy, name=chart.drawn[0], width=0.0),
-    ]
-
-
-def _filled(series: Series, values: Values, *, color: str) -> go.Scatter:
-    """Return the area under the values, a closed shape for each unbroken run."""
-    xs: list[str | None] = []
-    ys: list[float | None] = []
-    runs = groupby(zip(series.times, values, strict=True), key=lambda pair: pair[1] is None)
-    for run in [list(pairs) for is_gap, pairs in runs if not is_gap]:
-        times = [at for at, _ in run]
-        tops = [value for _, value in run]
-        xs += [*_moments([times[0], *times, times[-1] + series.step, times[-1] + series.step]), None]
-        ys += [0.0, *tops, tops[-1], 0.0, None]
-    return go.Scatter(x=xs, y=ys, mode="none", meta="area", fill="toself", fillcolor=color, hoverinfo="skip")
-
-
-def _edge(series: Series, drawn: Values, *, shown: Values, name: str, width: float) -> go.Scatter:
-    """Return the upper edge of an area; hovering shows the part's own amount, not the stacked one."""
-    return go.Scatter(
-        x=_moments(series.times),
-        y=list(drawn),
-        customdata=list(shown),
-        hovertemplate="$%{customdata:.3g}",
-        mode="lines",
-        name=BY_NAME[name].label,
-        meta=name,
-        connectgaps=False,
-        line={"color": "var(--data-1)", "width": width},
-    )
-
-
-def _gap_trace(gaps: Sequence[tuple[float, float]], *, top: float) -> go.Scatter:
-    """Return one hatched trace that covers every gap from the axis to `top`."""
-    xs: list[str | None] = []
-    ys: list[float | None] = []
-    for start, end in gaps:
-        first, last = _moments([start, end])
-        xs += [first, first, last, last, first, None]
-        ys += [0.0, top, top, 0.0, 0.0, None]
-    return go.Scatter(
-        x=xs,
-        y=ys,
-        mode="none",
-        name="no samples",
-        meta="gap",
-        fill="toself",
-        hoverinfo="skip",
-        fillcolor="var(--sunken)",
-        fillpattern={
-            "shape": "/",
-            "size": 6,
-            "solidity": 0.18,
-            "fgcolor": "var(--control)",
-            "bgcolor": "var(--sunken)",
-        },
-    )
-
-
 def _top(chart: Chart, series: Series, promise: float | None) -> float:
     """Return the upper end of the axis: a little over the highest value drawn, the promise included."""
     highest = [
-        [_axis_value(BY_NAME[name], value) or 0.0 for value in series.values[name]] or [0.0] for name in chart.drawn
+        [axis_value(BY_NAME[name], value) or 0.0 for value in series.values[name]] or [0.0] for name in chart.drawn
     ]
     peak = max(map(sum, zip(*highest, strict=True))) if chart.name == "cost" else max(map(max, highest))
     return 100.0 if chart.name == "kv" else max(peak, promise or 0.0) * 1.08 or 1.0
-
-
-def _over(series: Series, values: Values, *, promise: float) -> go.Scatter:
-    """Return the area between the promise and what passed it."""
-    xs: list[str | None] = []
-    ys: list[float | None] = []
-    runs = groupby(zip(series.times, values, strict=True), key=lambda pair: pair[1] is None)
-    for run in [list(pairs) for is_gap, pairs in runs if not is_gap]:
-        moments = _moments([at for at, _ in run])
-        xs += [*moments, moments[-1], moments[0], None]
-        ys += [*(max(value or 0.0, promise) for _, value in run), promise, promise, None]
-    return go.Scatter(
-        x=xs, y=ys, mode="none", meta="over", fill="toself", fillcolor="var(--bad)", opacity=0.16, hoverinfo="skip"
-    )
 
 
 def _promise_marks(promise: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -238,7 +67,7 @@ def _deployment_marks(marks: Sequence[tuple[float, str]]) -> tuple[list[dict[str
     """Return the shapes and flags of revisions that appear in the range."""
     shapes, flags = [], []
     for at, name in marks:
-        (moment,) = _moments([at])
+        (moment,) = moments([at])
         line = {"color": "var(--ink)", "width": 1}
         shapes.append({"type": "line", "yref": "paper", "x0": moment, "x1": moment, "y0": 0, "y1": 1, "line": line})
         flags.append(
@@ -265,7 +94,7 @@ def _labels(chart: Chart, series: Series, *, top: float) -> list[dict[str, Any]]
     for name in chart.drawn:
         metric = BY_NAME[name]
         value = last_known(series.values[name])
-        drawn = _axis_value(metric, value)
+        drawn = axis_value(metric, value)
         if drawn is None:
             continue
         # A stacked area is labelled at its middle.
@@ -321,21 +150,21 @@ def _x_axis(series: Series) -> dict[str, Any]:
         "spikecolor": "var(--control)",
     }
     if series.times:
-        axis["range"] = _moments([series.times[0], series.times[-1] + series.step])
+        axis["range"] = moments([series.times[0], series.times[-1] + series.step])
     return axis
 
 
 def _traces(chart: Chart, series: Series, *, top: float, promise: float | None) -> list[go.Scatter]:
     if chart.name == "cost":
-        traces = _areas(chart, series)
+        traces = areas(chart, series)
     else:
-        traces = [_line(BY_NAME[name], series.times, series.values[name]) for name in chart.drawn]
+        traces = [line(BY_NAME[name], series.times, series.values[name]) for name in chart.drawn]
     if promise is not None:
         metric = BY_NAME[chart.drawn[0]]
-        drawn = [_axis_value(metric, value) for value in series.values[metric.name]]
-        traces.insert(0, _over(series, drawn, promise=promise))
+        drawn = [axis_value(metric, value) for value in series.values[metric.name]]
+        traces.insert(0, over(series, drawn, promise=promise))
     if series.gaps:
-        traces.append(_gap_trace(series.gaps, top=top))
+        traces.append(gap_trace(series.gaps, top=top))
     return traces
 
 

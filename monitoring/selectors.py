@@ -12,11 +12,11 @@ from django.db.models import Q, QuerySet
 
 from gateway.models import UsageRecord
 from monitoring.catalog import METRICS, QUANTILES
-from monitoring.charts import Series, gaps_of
 from monitoring.frames import WINDOW_SECONDS, window_data
 from monitoring.ledger import PriceBook, PriceRow
 from monitoring.models import Price, Rollup
 from monitoring.rollups import Bucket, merge_all, step_for, tier_for
+from monitoring.series import Series, gaps_of
 from profiles_app.models import Profile
 from profiles_app.selectors import Viewer, open_replicas, profile_by_name, profiles
 from profiles_app.states import ReplicaPhase

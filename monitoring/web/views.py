@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 from monitoring import selectors, services
 from monitoring.catalog import CHARTS
 from monitoring.consumers import MOST_TOPICS
+from monitoring.verdicts import live_verdict
 from monitoring.web.forms import PriceForm
 from monitoring.web.rows import live_rows, usage_row
 from monitoring.web.stats import stats_of
-from monitoring.verdicts import live_verdict
 from profiles_app.errors import DomainError
 from profiles_app.selectors import Viewer, profile_by_name, profiles
 from profiles_app.web.http import page
