@@ -1,5 +1,6 @@
 """Reads Forebay's environment variables into one frozen value, with errors that name the variable."""
 
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -48,10 +49,14 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         port=_port(env, "FOREBAY_PORT", "8300"),
         gateway_port=_port(env, "FOREBAY_GATEWAY_PORT", "8400"),
         engine_ports=_range(env, "FOREBAY_ENGINE_PORTS", "18000-18999"),
-        allowed_hosts=tuple(filter(None, env.get("FOREBAY_ALLOWED_HOSTS", f"127.0.0.1,localhost,{host}").split(","))),
+        allowed_hosts=_names(env.get("FOREBAY_ALLOWED_HOSTS", f"127.0.0.1,localhost,{host}")),
         database_url=env.get("FOREBAY_DATABASE_URL") or None,
         metrics_token=env.get("FOREBAY_METRICS_TOKEN") or None,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def _positive(env: Mapping[str, str], name: str, default: str) -> float:
@@ -60,14 +65,19 @@ def _positive(env: Mapping[str, str], name: str, default: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if value <= 0:
+    if not (math.isfinite(value) and value > 0):
         raise EnvironmentVariableError(f"{name} is {text!r}; it must be a number above 0, for example 1.")
     return value
 
 
+def _is_number(text: str) -> bool:
+    # str.isdigit alone also takes superscripts, which int() cannot read.
+    return text.isascii() and text.isdigit()
+
+
 def _port(env: Mapping[str, str], name: str, default: str) -> int:
     text = env.get(name, default)
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    if not _is_number(text) or not 0 < int(text) < 65536:
         raise EnvironmentVariableError(f"{name} is {text!r}; it must be a port from 1 to 65535, for example {default}.")
     return int(text)
 
@@ -75,6 +85,6 @@ def _port(env: Mapping[str, str], name: str, default: str) -> int:
 def _range(env: Mapping[str, str], name: str, default: str) -> tuple[int, int]:
     text = env.get(name, default)
     first, _, last = text.partition("-")
-    if not (first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) < 65536):
+    if not (_is_number(first) and _is_number(last) and 0 < int(first) <= int(last) < 65536):
         raise EnvironmentVariableError(f"{name} is {text!r}; it must be two ports, for example {default}.")
     return int(first), int(last)

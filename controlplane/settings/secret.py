@@ -1,7 +1,9 @@
 """The signing key: from the environment, else made once and kept in a 0600 file of the data directory."""
 
+import contextlib
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 
@@ -11,15 +13,19 @@ def secret_key(data_dir: Path) -> str:
     if given := os.environ.get("FOREBAY_SECRET_KEY"):
         return given
     path = data_dir / "secret.key"
-    fresh = data_dir / f"secret.key.{os.getpid()}"
     if not path.exists():
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _make(path)
+    return path.read_text()
+
+
+def _make(path: Path) -> None:
+    """Write a key whole under a name of its own, then link it: whoever links first has made the key."""
+    descriptor, name = tempfile.mkstemp(prefix="secret.key.", dir=path.parent)
+    fresh = Path(name)
+    try:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(48))
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return path.read_text()
+    finally:
+        fresh.unlink()

@@ -11,6 +11,7 @@ class Act(StrEnum):
 
     NOTHING = "nothing"
     LAUNCH = "launch"
+    ADOPT = "adopt"
     CANCEL = "cancel"
     WATCH_START = "watch_start"
     CHECK = "check"
@@ -57,7 +58,7 @@ class Limits:
 def decide(seen: Seen, *, limits: Limits) -> Act:
     """The next step for one open replica. Deciding again without a change gives the same step."""
     if seen.phase is P.PENDING:
-        return Act.LAUNCH if seen.wanted else Act.CANCEL
+        return _pending(seen)
     if seen.phase is P.DRAINING:
         return _draining(seen, limits)
     if not seen.recorded:
@@ -67,6 +68,13 @@ def decide(seen: Seen, *, limits: Limits) -> Act:
     if seen.phase is P.STARTING:
         return _starting(seen, limits)
     return Act.CHECK if seen.wanted else Act.DRAIN
+
+
+def _pending(seen: Seen) -> Act:
+    # A record without a recorded start: the database came back older than the process. It is never launched again.
+    if seen.recorded:
+        return Act.ADOPT
+    return Act.LAUNCH if seen.wanted else Act.CANCEL
 
 
 def _starting(seen: Seen, limits: Limits) -> Act:

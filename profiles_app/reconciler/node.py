@@ -33,7 +33,7 @@ class Host:
 
 
 def run_pass(host: Host, *, now: Callable[[], datetime]) -> None:
-    """One pass over every replica that is placed here, and the orphan scan. A failed read raises and changes nothing."""
+    """One pass over every replica placed here, and the orphan scan. A failed read raises and changes nothing."""
     rows = wanted_on_node(host.name)
     if len(rows) == 1:
         _one(host, rows[0], now)
@@ -113,6 +113,7 @@ Step = Callable[[Host, Replica, Record | None, Observation | None, datetime], No
 STEPS: Mapping[Act, Step] = {
     Act.NOTHING: steps.nothing,
     Act.LAUNCH: steps.launch,
+    Act.ADOPT: steps.adopt,
     Act.CANCEL: steps.cancel,
     Act.WATCH_START: steps.watch_start,
     Act.CHECK: steps.check,

@@ -55,6 +55,12 @@ def cancel(host: Host, row: Replica, record: Record | None, seen: Observation | 
     write.replica_move(row, old=P.PENDING, new=P.STOPPED, reason=reason, message="Ended before its start.", now=now)
 
 
+def adopt(host: Host, row: Replica, record: Record | None, seen: Observation | None, now: datetime) -> None:
+    """Take over an engine that was launched before, as its record says; the next pass goes on from there."""
+    message = "An engine of this replica was found; it is taken over."
+    write.replica_move(row, old=P.PENDING, new=P.STARTING, reason=Reason.ADOPTED, message=message, now=now)
+
+
 def launch(host: Host, row: Replica, record: Record | None, seen: Observation | None, now: datetime) -> None:
     """Record the start, then start the engine."""
     engine, port = row.engine, row.port

@@ -7,7 +7,7 @@ import yaml
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from profiles_app.errors import DomainError
+from profiles_app.errors import DomainError, NotFoundError
 from profiles_app.models import Model, ModelVersion, Profile, Revision, Team
 from profiles_app.selectors.fleet import known_flags
 from profiles_app.selectors.viewer import Viewer
@@ -61,11 +61,8 @@ def _model_problems(spec: Spec) -> list[Problem]:
 
 
 def _model_version(spec: Spec) -> ModelVersion | None:
-    return (
-        ModelVersion.objects.filter(model__name=spec.model.name, label=spec.model.version)
-        .select_related("model")
-        .first()
-    )
+    rows = ModelVersion.objects.filter(model__name=spec.model.name, label=spec.model.version)
+    return rows.select_related("model").first()
 
 
 def _name_is_good(name: str) -> bool:
@@ -108,8 +105,9 @@ def revision_create(viewer: Viewer, *, profile: Profile, spec: Mapping[str, Any]
 
 def _revision_store(viewer: Viewer, profile: Profile, data: Mapping[str, Any], *, note: str) -> Revision:
     spec, problems = spec_check(data, is_admin=viewer.can(profile.team.slug, "admin"))
-    if spec is None:
-        raise SpecError(problems)
+    version = _model_version(spec) if spec else None
+    if spec is None or version is None:
+        raise SpecError(problems or [("model.version", "The model version was removed meanwhile.")])
     stored = to_data(spec)
     digest = spec_hash(stored)
     newest = profile.revisions.order_by("-number").first()
@@ -121,7 +119,7 @@ def _revision_store(viewer: Viewer, profile: Profile, data: Mapping[str, Any], *
         number=last + 1,
         spec=stored,
         spec_hash=digest,
-        model_version=_model_version(spec),
+        model_version=version,
         note=note,
         created_by_id=viewer.user_id,
     )
@@ -136,7 +134,9 @@ def profile_export(profile: Profile, revision: Revision) -> str:
         "description": profile.description,
         "spec": revision.spec,
     }
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    readable = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    # Written as they are, Unicode's own line breaks (NEL, LS, PS) do not read back; then every such sign is escaped.
+    return readable if yaml.safe_load(readable) == document else yaml.safe_dump(document, sort_keys=False)
 
 
 def profile_document(text: str) -> dict[str, Any]:
@@ -163,7 +163,9 @@ def profile_apply(viewer: Viewer, *, document: Mapping[str, Any], note: str = ""
     name = str(document["name"])
     profile = Profile.objects.filter(name=name).select_related("team").first()
     if profile is None:
-        team = Team.objects.get(slug=team_slug)
+        team = Team.objects.filter(slug=team_slug).first()
+        if team is None:
+            raise NotFoundError(f"Team {team_slug}")
         description = str(document.get("description") or "")
         profile = profile_create(
             viewer, team=team, name=name, spec=document["spec"], description=description, note=note

@@ -3,6 +3,8 @@
 Nothing secret is in argv or YAML. Facts of the flags: vLLM's own parser (EngineInstall.flags).
 """
 
+import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,61 +17,60 @@ DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 KV_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp8": "fp8"}
 QUANTIZATIONS = {"fp8": "fp8"}
 SET_BY_FOREBAY = frozenset(
-    [
-        "model",
-        "host",
-        "port",
-        "uds",
+    (
         "api_key",
-        "hf_token",
-        "root_path",
         "config",
-        "log_config_file",
-        "served_model_name",
-        "served-model-name",
-        "ssl_keyfile",
-        "ssl_certfile",
-        "ssl_ca_certs",
-        "shutdown_timeout",
         "disable_log_stats",
-        "enforce_eager",
         "dtype",
-        "max_model_len",
-        "max_num_seqs",
-        "max_num_batched_tokens",
-        "kv_cache_memory_bytes",
+        "enforce_eager",
         "gpu_memory_utilization",
-        "tensor_parallel_size",
-        "pipeline_parallel_size",
+        "hf_token",
+        "host",
         "kv_cache_dtype",
+        "kv_cache_memory_bytes",
+        "log_config_file",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "model",
         "override_generation_config",
-    ]
+        "pipeline_parallel_size",
+        "port",
+        "root_path",
+        "served_model_name",
+        "shutdown_timeout",
+        "ssl_ca_certs",
+        "ssl_certfile",
+        "ssl_keyfile",
+        "tensor_parallel_size",
+        "uds",
+    )
 )
 ADMIN_ONLY = frozenset(
-    [
-        "trust_remote_code",
-        "middleware",
-        "worker_cls",
-        "worker_extension_cls",
-        "scheduler_cls",
-        "logits_processors",
-        "tool_parser_plugin",
-        "reasoning_parser_plugin",
-        "io_processor_plugin",
-        "distributed_executor_backend",
-        "kv_transfer_config",
-        "ec_transfer_config",
-        "compilation_config",
-        "speculative_config",
+    (
         "allowed_local_media_path",
         "chat_template",
+        "compilation_config",
+        "distributed_executor_backend",
+        "ec_transfer_config",
+        "enable_prompt_embeds",
+        "hf_config_path",
+        "hf_overrides",
+        "io_processor_plugin",
+        "kv_transfer_config",
+        "logits_processors",
+        "middleware",
+        "reasoning_parser_plugin",
+        "scheduler_cls",
+        "speculative_config",
+        "tool_parser_plugin",
+        "tool_server",
+        "trust_remote_code",
         "trust_request_chat_template",
         "trust_request_mm_kwargs",
-        "hf_overrides",
-        "hf_config_path",
-        "enable_prompt_embeds",
-        "tool_server",
-    ]
+        "worker_cls",
+        "worker_extension_cls",
+    )
 )
 
 
@@ -155,7 +156,7 @@ def engine_command(
     options = engine_options(spec, model_source=model_source, endpoint=endpoint)
     return EngineCommand(
         argv=("serve", "--config", config_path),
-        config_yaml=yaml.safe_dump(options, sort_keys=False, default_flow_style=False, allow_unicode=True),
+        config_yaml=yaml.safe_dump(options, sort_keys=False),
         env=engine_environment(spec, gpu_uuids=gpu_uuids),
     )
 
@@ -166,19 +167,32 @@ def check_extra_args(spec: Spec, *, known: Iterable[Mapping[str, Any]], is_admin
     ``known`` are the parser's options ({"flags": [...], "choices": ...}); empty means that no engine is known yet, and
     then only what Forebay sets itself is refused.
     """
-    flags = {flag.lstrip("-").replace("-", "_"): option for option in known for flag in option["flags"]}
+    flags = {_dest(flag): option for option in known for flag in option["flags"]}
     problems = []
     for name, value in spec.engine.extra_args.items():
-        sentence = _extra_arg_problem(name.replace("-", "_"), value, flags, is_admin=is_admin)
+        sentence = _extra_arg_problem(name, value, flags, is_admin=is_admin)
         if sentence:
             problems.append((f"engine.extra_args.{name}", sentence))
     return problems
 
 
-def _extra_arg_problem(key: str, value: Any, flags: Mapping[str, Mapping[str, Any]], *, is_admin: bool) -> str | None:
-    if key in SET_BY_FOREBAY:
+def _dest(name: str) -> str:
+    """An option's name as the parser keeps it: no leading dashes, and of a dotted name the option before the dot."""
+    return name.lstrip("-").replace("-", "_").partition(".")[0]
+
+
+def _spellings(key: str, flags: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Every name of the option that ``key`` means: short names and negations reach it as well as its long one."""
+    aliases = {_dest(flag) for flag in flags.get(key, {}).get("flags", ())} | {key}
+    return frozenset(aliases | {alias.removeprefix("no_") for alias in aliases})
+
+
+def _extra_arg_problem(name: str, value: Any, flags: Mapping[str, Mapping[str, Any]], *, is_admin: bool) -> str | None:
+    key = _dest(name)
+    spellings = _spellings(key, flags)
+    if spellings & SET_BY_FOREBAY:
         return "Forebay sets this option itself; use the field of the spec that stands for it."
-    if key in ADMIN_ONLY and not is_admin:
+    if spellings & ADMIN_ONLY and not is_admin:
         return "This option can load code or open files; only an admin of the team may set it."
     if isinstance(value, str) and any(sign in value for sign in "\n\r\0"):
         return "A value may not hold line breaks or NUL."
@@ -194,11 +208,11 @@ def _extra_arg_problem(key: str, value: Any, flags: Mapping[str, Mapping[str, An
 
 def display_command(command: EngineCommand, *, argv_prefix: Sequence[str]) -> str:
     """The command as a person would type it: environment, argv, and the YAML's options as flags."""
-    lines = [f"{name}={value or chr(39) * 2}" for name, value in sorted(command.env.items())]
+    lines = [f"{name}={shlex.quote(value)}" for name, value in sorted(command.env.items())]
     lines.append("VLLM_API_KEY=•••• (made for each replica)")
     options: dict[str, Any] = yaml.safe_load(command.config_yaml)
     model = options.pop("model")
-    lines.append(" ".join([*argv_prefix, "serve", str(model)]))
+    lines.append(shlex.join([*argv_prefix, "serve", str(model)]))
     lines.extend(_flag(name, value) for name, value in options.items())
     return " \\\n  ".join(lines)
 
@@ -207,7 +221,6 @@ def _flag(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"
     if isinstance(value, list):
-        return f"--{name} {' '.join(map(str, value))}"
-    if isinstance(value, dict):
-        return "--" + name + " '" + yaml.safe_dump(value, default_flow_style=True, width=10_000).strip() + "'"
-    return f"--{name} {value}"
+        return f"--{name} {shlex.join(map(str, value))}"
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    return f"--{name} {shlex.quote(text)}"

@@ -14,9 +14,9 @@ MIB = 2**20
 
 
 class Part(BaseModel):
-    """Base of every part: frozen, and an unknown key is an error."""
+    """Base of every part: frozen, and an unknown key is an error, as is a number that JSON cannot hold."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def inert(default: Any, why: str, **kwargs: Any) -> Any:
