@@ -25,7 +25,8 @@ def report_key(process_id: str) -> str:
 def connect(url: str, *, answer_seconds: float | None = ANSWER_SECONDS) -> Redis:
     """A client of Forebay's database at `url` (which names none); connects when first used.
 
-    It does not retry: each caller has a loop of its own and something better to do meanwhile.
+    It retries once and at once, which is what a pooled connection needs after Valkey restarted;
+    beyond that each caller has a loop of its own and something better to do meanwhile.
     `answer_seconds=None` is for subscriptions, which are silent for long.
     """
     joint = "&" if "?" in url else "?"
@@ -33,6 +34,6 @@ def connect(url: str, *, answer_seconds: float | None = ANSWER_SECONDS) -> Redis
         f"{url}{joint}db={DATABASE}",
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=answer_seconds,
-        retry=Retry(NoBackoff(), 0),
+        retry=Retry(NoBackoff(), 1),
         protocol=2,
     )
