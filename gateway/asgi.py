@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+import signal
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -159,7 +161,10 @@ class Application:
             return
         if self._process is None:
             raise RuntimeError("the gateway needs a server that runs the ASGI lifespan")
-        await self._process.gateway(scope, receive, send)
+        # The server cancels what is left at its stop bound. The request has then said its last
+        # words and left its record, and the server would log the cancellation as a fault.
+        with suppress(asyncio.CancelledError):
+            await self._process.gateway(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -178,6 +183,8 @@ app = Application(os.environ)
 def main() -> None:
     """Serve on FOREBAY_HOST and FOREBAY_GATEWAY_PORT; SIGTERM finishes what runs, within a bound."""
     settings = ProcessSettings.from_env(os.environ)
+    # uvicorn raises the signal again when it has stopped in order; that is an exit code of 0.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     uvicorn.run(
         "gateway.asgi:app",
