@@ -1,0 +1,1 @@
+"""The endpoints: each parses, calls one service or selector, and formats."""
