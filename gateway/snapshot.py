@@ -87,7 +87,9 @@ def _write_file(data: bytes) -> None:
 def _write_valkey(data: bytes, version: int) -> None:
     try:
         pipeline = connect().pipeline()
-        pipeline.set(TABLE_KEY, data).set(VERSION_KEY, version).publish(CHANNEL, str(version))
+        pipeline.set(TABLE_KEY, data)
+        pipeline.set(VERSION_KEY, version)
+        pipeline.publish(CHANNEL, str(version))
         pipeline.execute()
     except (redis.RedisError, OSError) as error:
         logger.warning("Valkey did not take table %s: %s", version, error)

@@ -9,8 +9,8 @@ from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
-DEPLOYMENT_PASS = "profiles_app.deployment_pass"
-NODE_PASS = "profiles_app.node_pass"
+DEPLOYMENT_PASS = "profiles_app.deployment_pass"  # noqa: S105 - a pass of the loop, no password
+NODE_PASS = "profiles_app.node_pass"  # noqa: S105 - a pass of the loop, no password
 GATEWAY_PUBLISH = "gateway.publish"
 GATEWAY_DRAIN_REPORT = "gateway.drain_report"
 HINT_SECONDS = 30

@@ -1,4 +1,4 @@
-"""The deployment pass: count, placement, and the end of what is no longer wanted. One at a time, right by timer alone."""
+"""The deployment pass: count, placement, and the end of what is no longer wanted. One at a time."""
 
 import logging
 from collections.abc import Iterable

@@ -36,8 +36,8 @@ def timings() -> Timings:
         deployment_pass_period=2 * scale,
         deployment_lock=20 * scale,
         scheduler_lease=15 * scale,
-        # The engine's own start-up gives up after 600 s (VLLM_ENGINE_READY_TIMEOUT_S); ours must be shorter, and loading
-        # a model takes the time that it takes, so this one bound does not scale down.
+        # The engine's own start-up gives up after 600 s (VLLM_ENGINE_READY_TIMEOUT_S); ours must be shorter. Loading a
+        # model takes the time that it takes, so this one bound does not scale down.
         startup=540,
         launch_grace=40 * scale,
         drain_margin=2 * scale,

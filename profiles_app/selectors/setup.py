@@ -1,4 +1,4 @@
-"""Reads of what `forebay up` reports on the host: set-up steps, processes, and whether the first administrator is due."""
+"""Reads of what `forebay up` reports on the host: set-up steps, processes, whether an administrator is due."""
 
 import json
 from pathlib import Path

@@ -44,7 +44,7 @@ def _profiles(version: ModelVersion) -> list[tuple[str, str, dict[str, Any]]]:
                 "compute": {"accelerator": "cpu", "cores": 1, "memory_gib": 4, "max_concurrency": 4},
                 "batching": {"max_num_seqs": 4, "max_model_len": 2048, "kv_cache_mib": 128},
                 "slo": {"ttft_p99_ms": 1000, "e2e_p99_ms": 15000},
-                "quality": {"sampling": {"temperature": 0.2}, "output_cap": 256},
+                "quality": {"sampling": {"temperature": 0.0}, "output_cap": 256},
             },
         ),
         (

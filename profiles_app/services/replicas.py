@@ -1,4 +1,4 @@
-"""The one writer of Replica's placement, phase and observed columns. Every move is a compare-and-set with its Transition."""
+"""The one writer of Replica's placement, phase and observed columns. Each move is a compare-and-set."""
 
 import secrets
 from collections.abc import Mapping
