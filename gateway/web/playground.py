@@ -22,7 +22,7 @@ from profiles_app.errors import DomainError, ForbiddenError
 from profiles_app.models import Profile
 from profiles_app.selectors import Viewer, viewer_for
 from profiles_app.web.http import page
-from profiles_app.web.rows import profile_row
+from profiles_app.web.rows import profile_rows
 
 SESSION_KEY = "playground"
 KEY_TRIES = 24
@@ -57,11 +57,7 @@ class Ask:
 @page
 def playground(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """The page; the profiles that are ready come first."""
-    now = timezone.now()
-    rows = sorted(
-        (profile_row(profile, now=now) for profile in selectors.profiles(viewer)),
-        key=lambda row: (row.ready == 0, row.name),
-    )
+    rows = sorted(profile_rows(viewer, now=timezone.now()), key=lambda row: (row.ready == 0, row.name))
     context = {
         "rows": rows,
         "chosen": request.GET.get("profile") or (rows[0].name if rows else ""),

@@ -104,10 +104,3 @@ def svg_percent(share: float | None) -> str:
 def gib_figure(value: float | None) -> str:
     """Bytes as whole GiB without their unit, for the small cells of the map."""
     return "?" if value is None else f"{value / formats.GIB:.0f}"
-
-
-@register.filter
-def free_share(gpu: Any) -> str:
-    """Where the level of a GPU's cell stands, from the top; 100% where nothing is known."""
-    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
-    return "100%" if used is None or not total else svg_percent(1 - used / total)

@@ -1,11 +1,15 @@
 """What the pages show of profiles and deployments: rows and sentences made from what the selectors return."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
+from profiles_app import selectors
 from profiles_app.models import Deployment, Profile, Replica, Revision
-from profiles_app.selectors import deployment_state
+from profiles_app.selectors import Viewer
+from profiles_app.selectors.lists import deployment_states, deployments_of
 from profiles_app.selectors.replicas import DeploymentState
 from profiles_app.states import DeploymentStatus
 
@@ -43,11 +47,26 @@ def precision_text(revision: Revision) -> str:
     return f"{weights}, {note}" if note else weights
 
 
-def profile_row(profile: Profile, *, now: datetime) -> ProfileRow:
-    """The row of a profile that ``selectors.profiles`` fetched."""
+def profile_rows(viewer: Viewer, *, now: datetime) -> list[ProfileRow]:
+    """Every profile of the viewer, the one that needs a person most first. As many queries for one as for all."""
+    return worst_first(_rows(viewer, list(selectors.profiles(viewer)), now=now))
+
+
+def profile_row(viewer: Viewer, profile: Profile, *, now: datetime) -> ProfileRow:
+    """The row of one profile that ``selectors`` fetched."""
+    return _rows(viewer, [profile], now=now)[0]
+
+
+def _rows(viewer: Viewer, profiles: list[Profile], *, now: datetime) -> list[ProfileRow]:
+    deployments = deployments_of(viewer, profiles)
+    states = deployment_states(deployments, now=now)
+    placed = {row.profile_id: row for row in deployments}
+    return [_row(profile, placed.get(profile.pk), states) for profile in profiles]
+
+
+def _row(profile: Profile, deployment: Deployment | None, states: Mapping[UUID, DeploymentState]) -> ProfileRow:
     revision = next(iter(profile.revisions.all()), None)
-    deployment: Deployment | None = getattr(profile, "deployment", None)
-    state = deployment_state(deployment, now=now) if deployment else None
+    state = states[deployment.pk] if deployment else None
     slo: dict[str, Any] = revision.spec.get("slo", {}) if revision else {}
     return ProfileRow(
         name=profile.name,

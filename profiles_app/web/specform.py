@@ -57,6 +57,9 @@ TITLES = {
     "engine": "Engine",
 }
 FOLDED = frozenset({"routing", "fallback", "limits", "topology"})
+GPU_ONLY = frozenset(
+    {"compute.accelerators", "compute.tensor_parallel", "compute.pipeline_parallel", "compute.gpu_memory_utilization"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,11 @@ class FormField:
         return self.was is not None
 
     @property
+    def gpu_only(self) -> bool:
+        """Whether the field says nothing about a replica on the CPU."""
+        return self.path in GPU_ONLY
+
+    @property
     def element_id(self) -> str:
         """The id of the control in the page."""
         return "f-" + self.path.replace(".", "-")
@@ -98,9 +106,20 @@ class Section:
     problems: tuple[str, ...] = field(default=())
 
     @property
-    def changed_count(self) -> int:
-        """How many fields depart from their base."""
-        return sum(row.changed for row in self.fields)
+    def live(self) -> tuple[FormField, ...]:
+        """Fields that have an effect."""
+        return tuple(row for row in self.fields if not row.inert)
+
+    @property
+    def inert(self) -> tuple[FormField, ...]:
+        """Fields that have none yet."""
+        return tuple(row for row in self.fields if row.inert)
+
+    @property
+    def said(self) -> tuple[FormField, ...]:
+        """Fields that say something about this spec: set, with an effect, and of its kind of device."""
+        on_cpu = any(row.path == "compute.accelerator" and row.value == "cpu" for row in self.fields)
+        return tuple(row for row in self.live if row.value and not (on_cpu and row.gpu_only))
 
 
 def sections(

@@ -68,7 +68,7 @@ def timeline(
     ``usual_start`` is how many seconds the starting phase usually takes; it makes the axis longer if it must.
     """
     flat = [
-        (who, move, moves[place + 1].at if place + 1 < len(moves) else None)
+        (who, move, moves[place + 1] if place + 1 < len(moves) else None)
         for who, moves in histories
         for place, move in enumerate(moves)
     ]
@@ -77,32 +77,32 @@ def timeline(
     if not kept:
         return Timeline((), None, 0.0, "0%", 0)
     start = kept[0][1].at
-    ends = [_end(move, until, now=now) for _, move, until in kept]
+    ends = [_end(move, after, now=now) for _, move, after in kept]
     span = max((max(ends) - start).total_seconds(), 1.0)
     if usual_start and kept[-1][1].new == "starting":
         span = max(span, (kept[-1][1].at - start).total_seconds() + usual_start)
     steps = tuple(
-        _step(who, move, until, start=start, span=span, now=now, usual=usual_start) for who, move, until in kept
+        _step(who, move, after, start=start, span=span, now=now, usual=usual_start) for who, move, after in kept
     )
     here = min(100.0, (now - start).total_seconds() / span * 100)
     return Timeline(steps, start, span, f"{here:.2f}%", len(flat) - len(kept))
 
 
-def _end(move: Move, until: datetime | None, *, now: datetime) -> datetime:
-    if until is not None:
-        return until
+def _end(move: Move, after: Move | None, *, now: datetime) -> datetime:
+    if after is not None:
+        return after.at
     return move.at if move.new in TERMINAL else now
 
 
 def _step(
-    who: str, move: Move, until: datetime | None, *, start: datetime, span: float, now: datetime, usual: float | None
+    who: str, move: Move, after: Move | None, *, start: datetime, span: float, now: datetime, usual: float | None
 ) -> Step:
-    seconds = max(0.0, (_end(move, until, now=now) - move.at).total_seconds())
+    seconds = max(0.0, (_end(move, after, now=now) - move.at).total_seconds())
     usual_here = usual if move.new == "starting" else None
     return Step(
         who=who,
         title=PHASE_STEPS.get(move.new, move.new),
-        state=move.new if until is None else "done",
+        state=_state(move, after),
         reason=move.reason,
         message=move.message,
         at=move.at,
@@ -111,5 +111,12 @@ def _step(
         width=f"{max(0.4, seconds / span * 100):.2f}%",
         usual_width=f"{usual_here / span * 100:.2f}%" if usual_here else "",
         usual_seconds=usual_here,
-        current=until is None and move.new not in TERMINAL,
+        current=after is None and move.new not in TERMINAL,
     )
+
+
+def _state(move: Move, after: Move | None) -> str:
+    """A step that ended is done, or failed where the next one says so."""
+    if after is None:
+        return move.new
+    return "failed" if after.new == "failed" else "done"

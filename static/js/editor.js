@@ -50,13 +50,15 @@ function count() {
 function filter() {
   const words = find.value.trim().toLowerCase();
   const show = form.querySelector("[name=show]:checked").value;
+  const onCpu = form.elements["compute.accelerator"].value === "cpu";
   for (const box of form.querySelectorAll(".field")) {
     const hit = !words || (box.dataset.words ?? box.dataset.field).includes(words);
     const kept = show === "all" || (show === "changed" ? box.classList.contains("changed") : box.classList.contains("invalid"));
-    box.hidden = !(hit && kept);
+    const idle = "gpuOnly" in box.dataset && onCpu && !box.matches(".invalid, .changed");
+    box.hidden = !(hit && kept) || idle;
   }
   if (!words && show === "all") return;
-  for (const section of form.querySelectorAll(".sect")) section.open = section.querySelector(".field:not([hidden])") !== null;
+  for (const section of form.querySelectorAll("details")) section.open = section.querySelector(".field:not([hidden])") !== null;
 }
 
 find.addEventListener("input", (event) => {
@@ -78,9 +80,11 @@ document.addEventListener("click", (event) => {
   const box = form.querySelector(`[data-field="${CSS.escape(link.dataset.goto)}"]`);
   if (!box) return;
   event.preventDefault();
-  box.closest("details").open = true;
+  for (let details = box.closest("details"); details; details = details.parentElement.closest("details")) details.open = true;
   box.querySelector("input:not([type=hidden]), select, textarea").focus();
 });
+
+form.elements["compute.accelerator"].addEventListener("change", filter);
 
 // A change is lost when the page is left; say so once, unless it is being stored.
 let dirty = false;
@@ -90,3 +94,4 @@ addEventListener("beforeunload", (event) => {
   if (dirty) event.preventDefault();
 });
 count();
+filter();

@@ -20,7 +20,7 @@ from profiles_app.states import ReplicaPhase
 from profiles_app.web.drains import drain_view
 from profiles_app.web.http import may, page
 from profiles_app.web.numbers import whole
-from profiles_app.web.rows import profile_row, worst_first
+from profiles_app.web.rows import profile_row, profile_rows
 from profiles_app.web.timeline import timeline
 from profiles_app.web.verdicts import deployment_verdict
 
@@ -32,8 +32,8 @@ MOST_REPLICAS_IN_LOG = 12
 def deployment_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """All deployments of the viewer, worst first."""
     now = timezone.now()
-    rows = [profile_row(profile, now=now) for profile in selectors.profiles(viewer) if hasattr(profile, "deployment")]
-    context = {"rows": worst_first(rows), "operate": viewer.can_somewhere("operator")}
+    rows = [row for row in profile_rows(viewer, now=now) if row.deployment_id]
+    context = {"rows": rows, "operate": viewer.can_somewhere("operator")}
     return render(request, "profiles_app/deployments.html", context)
 
 
@@ -49,7 +49,7 @@ def deployment(request: HttpRequest, viewer: Viewer, pk: str) -> HttpResponse:
 
 def _context(viewer: Viewer, row: Deployment, *, now: datetime) -> dict[str, Any]:
     profile = selectors.profile_by_name(viewer, row.profile.name)
-    summary = profile_row(profile, now=now)
+    summary = profile_row(viewer, profile, now=now)
     state = deployment_state(row, now=now)
     moves = selectors.transitions_of(row)
     starts = startup_seconds(profile_name=row.profile.name)
@@ -57,7 +57,7 @@ def _context(viewer: Viewer, row: Deployment, *, now: datetime) -> dict[str, Any
     return {
         "deployment": row,
         "row": summary,
-        "state": state,
+        "failed_slots": state.failed_slots,
         "verdict": deployment_verdict(summary, generation_behind=row.observed_generation < row.generation),
         "replicas": [replica for replica in recent if replica.phase not in ("stopped", "failed")],
         "ended": [replica for replica in recent if replica.phase in ("stopped", "failed")],

@@ -11,12 +11,23 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from profiles_app import selectors
-from profiles_app.models import Node, Replica
+from profiles_app.models import Gpu, Node, Replica
 from profiles_app.selectors import Viewer
 from profiles_app.services.nodes import node_cordon
 from profiles_app.web.http import page
 
 GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One GPU on the map. Levels are percent texts from the top or as heights; a gone device has none."""
+
+    gpu: Gpu
+    gone: bool
+    level: str
+    foreign_top: str
+    foreign: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,7 @@ class NodeView:
     memory_used_bytes: int | None
     memory_share: str | None
     foreign: list[dict[str, Any]]
+    cells: list[Cell]
 
 
 @require_safe
@@ -70,7 +82,22 @@ def _view(node: Node, replicas: list[Replica], *, teams: tuple[str, ...], now: d
         cores_share=_share(claimed, node.cores),
         memory_used_bytes=used,
         memory_share=_share(used, total),
-        foreign=_foreign(node, replicas),
+        foreign=(foreign := _foreign(node, replicas)),
+        cells=[_cell(gpu, foreign, alive=alive) for gpu in node.gpus.all()],
+    )
+
+
+def _cell(gpu: Gpu, foreign: list[dict[str, Any]], *, alive: bool) -> Cell:
+    """A GPU's cell: memory in use as a level, what foreign processes hold hatched from the floor."""
+    total = gpu.memory_total_bytes
+    taken = sum(int(row.get("memory_bytes") or 0) for row in foreign if row["gpu"] == gpu.index)
+    used = gpu.memory_used_bytes
+    return Cell(
+        gpu=gpu,
+        gone=not alive or gpu.missing_since is not None or used is None or not total,
+        level=_share((total or 0) - (used or 0), total) or "100%",
+        foreign_top=_share((total or 0) - taken, total) or "100%",
+        foreign=_share(taken, total) or "0%",
     )
 
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from profiles_app import selectors
 from profiles_app.selectors import Viewer
 from profiles_app.web.http import page
-from profiles_app.web.rows import profile_row, worst_first
+from profiles_app.web.rows import profile_rows
 from profiles_app.web.verdicts import census, overview_verdict
 
 
@@ -18,7 +18,7 @@ from profiles_app.web.verdicts import census, overview_verdict
 def overview(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """The page, or only its changing part for htmx."""
     now = timezone.now()
-    rows = worst_first([profile_row(profile, now=now) for profile in selectors.profiles(viewer)])
+    rows = profile_rows(viewer, now=now)
     steps = selectors.setup_steps()
     context = {
         "rows": rows,
@@ -27,8 +27,7 @@ def overview(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         "steps": steps if any(step.get("state") != "done" for step in steps) else [],
         "processes": selectors.processes(),
         "nodes": selectors.nodes(viewer),
-        "replicas_ready": sum(row.ready for row in rows),
-        "replicas_wanted": sum(row.wanted for row in rows),
+        "replicas": f"{sum(row.ready for row in rows)} of {sum(row.wanted for row in rows)} replicas ready",
         "now": now,
         "operate": viewer.can_somewhere("operator"),
     }

@@ -18,7 +18,7 @@ from profiles_app.specs.revision import Change, diff
 from profiles_app.web.command import command_of
 from profiles_app.web.http import may, page
 from profiles_app.web.numbers import whole
-from profiles_app.web.rows import precision_text, profile_row, worst_first
+from profiles_app.web.rows import precision_text, profile_row, profile_rows
 from profiles_app.web.specform import sections
 
 MAX_YAML_BYTES = 200_000
@@ -29,7 +29,7 @@ MAX_YAML_BYTES = 200_000
 def profile_list(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """All profiles of the viewer, worst first; ``?state=`` shows one state only."""
     now = timezone.now()
-    rows = worst_first([profile_row(profile, now=now) for profile in selectors.profiles(viewer)])
+    rows = profile_rows(viewer, now=now)
     wanted = request.GET.get("state", "")
     context = {
         "rows": [row for row in rows if not wanted or row.state == wanted],
@@ -54,7 +54,7 @@ def _profile_context(request: HttpRequest, viewer: Viewer, row: Profile) -> dict
     revisions = list(row.revisions.all())
     return {
         "profile": row,
-        "row": profile_row(row, now=timezone.now()),
+        "row": profile_row(viewer, row, now=timezone.now()),
         "shown": shown,
         "newest": revisions[0],
         "precision": precision_text(shown),
