@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from controlplane.engine.checks import engine_findings, weights_findings
@@ -23,7 +24,7 @@ SIGNS = {"ok": "ok     ", "info": "note   ", "warning": "warning", "error": "ERR
 
 def run(*, data_dir: Path | None = None, as_json: bool = False) -> int:
     """Print every finding; 1 when one of them is an error."""
-    found = findings(resolve(UpOptions(data_dir=data_dir)), now=time.time())
+    found = findings(as_last_started(resolve(UpOptions(data_dir=data_dir))), now=time.time())
     if as_json:
         say(json.dumps([finding.as_dict() for finding in found], indent=2))
     else:
@@ -34,6 +35,14 @@ def run(*, data_dir: Path | None = None, as_json: bool = False) -> int:
             if finding.fix and finding.level != "ok":
                 say(f"                  fix: {finding.fix}")
     return 1 if any(finding.level == "error" for finding in found) else 0
+
+
+def as_last_started(setup: Setup) -> Setup:
+    """With the folders that the last `forebay up` used: the doctor's own shell may not name them."""
+    record = read_json(setup.paths.status) or {}
+    if "engine_home" not in record:
+        return setup
+    return replace(setup, engine_home=Path(record["engine_home"]), models_dir=Path(record["models_dir"]))
 
 
 def findings(setup: Setup, *, now: float) -> list[Finding]:

@@ -67,6 +67,7 @@ class Machine:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._signals.put_nowait, None)
+        self._setup.paths.setup.unlink(missing_ok=True)
         follower = asyncio.create_task(SetupFollower(self._setup.paths.setup).follow())
         try:
             if await self._or_signal(self._start()):
@@ -93,7 +94,6 @@ class Machine:
     async def _start(self) -> None:
         setup = self._setup
         say(f"forebay: starting on {setup.paths.root}")
-        setup.paths.setup.unlink(missing_ok=True)
         for name in lock.end_strays(setup.paths):
             say(f"forebay: ended {name}, left behind by a run that was killed")
         self._check_ports()
@@ -102,10 +102,12 @@ class Machine:
         link = await self._prepare()
         if self._embedded and await self._supervisor.wait_ready([stack.VALKEY], seconds=VALKEY_START_SECONDS):
             raise StartError(self._why_not(stack.VALKEY))
-        self._supervisor.start([*stack.SERVING, *stack.LOOPS])
+        self._supervisor.start(stack.SERVING)
         missing = await self._supervisor.wait_ready(stack.SERVING, seconds=SERVING_START_SECONDS)
         if missing:
             raise StartError(self._why_not(missing[0]))
+        # After the pages: on a small host the loops' start-up would delay them by seconds.
+        self._supervisor.start(stack.LOOPS)
         self._state = "running"
         self._welcome(link)
         if setup.engine:
@@ -191,6 +193,8 @@ class Machine:
             "data_dir": str(self._setup.paths.root),
             "address": self._setup.address,
             "gateway": self._setup.gateway_address,
+            "engine_home": str(self._setup.engine_home),
+            "models_dir": str(self._setup.models_dir),
         }
 
 

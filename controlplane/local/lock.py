@@ -5,12 +5,16 @@ import fcntl
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from typing import IO
 
 from controlplane.local.files import read_json
 from controlplane.local.identity import ProcessId, alive, identify, known, signal_group
 from controlplane.local.paths import DataPaths
+
+GONE_SECONDS = 5.0
+POLL_SECONDS = 0.02
 
 
 class AlreadyRunningError(RuntimeError):
@@ -51,13 +55,17 @@ def holder(paths: DataPaths) -> ProcessId | None:
 
 
 def end_strays(paths: DataPaths) -> list[str]:
-    """End what a supervisor that was killed left behind, by identity and never by name; returns the names.
+    """End what a supervisor that was killed left behind, by identity and never by name; returns the names
+    once they are gone and their ports are free.
 
     Engines are not among them: they run in sessions of their own and are adopted by the agent.
     """
-    ended = []
+    ended: dict[str, ProcessId] = {}
     for row in (read_json(paths.status) or {}).get("processes", []):
         process = known(row)
         if process is not None and alive(process) and signal_group(process.pid, signal.SIGKILL):
-            ended.append(str(row.get("name")))
-    return ended
+            ended[str(row.get("name"))] = process
+    deadline = time.monotonic() + GONE_SECONDS
+    while any(alive(process) for process in ended.values()) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return list(ended)
