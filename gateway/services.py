@@ -90,7 +90,7 @@ def _key_store(
         row = ApiKey.objects.create(
             team=team,
             name=name,
-            prefix=key.rpartition("_")[0],
+            prefix="_".join(key.split("_")[:2]),
             key_hash=hash_key(key),
             internal=internal,
             created_by_id=viewer.user_id,

@@ -255,7 +255,8 @@ def close_stopped(host: Host, row: Replica, record: Record | None, seen: Observa
     """No process of it lives: the drain is over."""
     report = row.drain_report
     cut = int(report.get("cut", 0))
-    message = f"Stopped. {report.get('completed', 0)} requests were completed during the drain, {cut} cut."
+    done = int(report.get("completed", 0))
+    message = f"Stopped. {done} {'request' if done == 1 else 'requests'} completed during the drain, {cut} cut."
     reason = Reason.DRAIN_DEADLINE if cut else Reason.DRAINED
     write.replica_move(
         row,

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from profiles_app.models import Node
+from profiles_app.models import EngineInstall, Node
 from profiles_app.runtimes import vllm
 from profiles_app.services.nodes import engine_register
 
@@ -22,10 +22,14 @@ class Command(BaseCommand):
         """Take the description; a program that has no vLLM parser is registered without options."""
         parser.add_argument("--file", required=True)
         parser.add_argument("--no-flags", action="store_true", help="Do not ask the engine for its options")
+        parser.add_argument("--refresh", action="store_true", help="Ask the engine again although it is registered")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Read, ask, store."""
         data = json.loads(Path(options["file"]).read_text())
+        if not options["refresh"] and _is_registered(data):
+            self.stdout.write(f"{data['name']} is registered already")
+            return
         flags: list[dict[str, Any]] = []
         if not options["no_flags"]:
             answer = vllm.read_known_flags(data["argv_prefix"], env=data.get("env", {}))
@@ -46,3 +50,16 @@ class Command(BaseCommand):
             flags=flags,
         )
         self.stdout.write(f"{row} ({len(flags)} options known)")
+
+
+def _is_registered(data: dict[str, Any]) -> bool:
+    """Whether this very install is stored with its options: asking it takes the time of importing vLLM."""
+    rows = EngineInstall.objects.filter(
+        node__name=settings.FOREBAY.node_name,
+        name=data["name"],
+        version=data["version"],
+        interpreter=data["python"],
+        argv_prefix=data["argv_prefix"],
+        env=data.get("env", {}),
+    )
+    return rows.exclude(flags=[]).exists()
