@@ -134,7 +134,10 @@ def sections(
     ``choices`` offers known values for text fields, by path. Problems stand at the field that they name.
     """
     texts = {path: _text(_at(data, path, info.get_default(call_default_factory=True))) for path, info in leaves()}
-    bases = {path: _text(_at(base, path, _plain_default(info))) for path, info in leaves()}
+    bases = {
+        path: texts[path] if base is None and info.is_required() else _text(_at(base, path, _plain_default(info)))
+        for path, info in leaves()
+    }
     rows = [
         _field(path, info, texts[path], bases[path], problems=problems, choices=(choices or {}).get(path, ()))
         for path, info in leaves()

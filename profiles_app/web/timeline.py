@@ -51,7 +51,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Steps in order of time, and the axis: from ``start`` for ``span`` seconds; now stands at ``now_x`` percent."""
+    """Steps in order of time on an axis of ``span`` seconds from ``start``.
+
+    ``now_x`` is where now stands on it, in percent; empty when everything on it has ended.
+    """
 
     steps: tuple[Step, ...]
     start: datetime | None
@@ -75,7 +78,7 @@ def timeline(
     flat.sort(key=lambda row: row[1].at)
     kept = flat[-MOST_STEPS:]
     if not kept:
-        return Timeline((), None, 0.0, "0%", 0)
+        return Timeline((), None, 0.0, "", 0)
     start = kept[0][1].at
     ends = [_end(move, after, now=now) for _, move, after in kept]
     span = max((max(ends) - start).total_seconds(), 1.0)
@@ -84,8 +87,8 @@ def timeline(
     steps = tuple(
         _step(who, move, after, start=start, span=span, now=now, usual=usual_start) for who, move, after in kept
     )
-    here = min(100.0, (now - start).total_seconds() / span * 100)
-    return Timeline(steps, start, span, f"{here:.2f}%", len(flat) - len(kept))
+    here = f"{(now - start).total_seconds() / span * 100:.2f}%" if any(step.current for step in steps) else ""
+    return Timeline(steps, start, span, here, len(flat) - len(kept))
 
 
 def _end(move: Move, after: Move | None, *, now: datetime) -> datetime:

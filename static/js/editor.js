@@ -57,8 +57,20 @@ function filter() {
     const idle = "gpuOnly" in box.dataset && onCpu && !box.matches(".invalid, .changed");
     box.hidden = !(hit && kept) || idle;
   }
-  if (!words && show === "all") return;
-  for (const section of form.querySelectorAll("details")) section.open = section.querySelector(".field:not([hidden])") !== null;
+  arrange(!words && show === "all");
+}
+
+/** Opens what holds a hit and closes the rest; `rest` puts every section back to how the person had it. */
+function arrange(rest) {
+  for (const section of form.querySelectorAll("details")) {
+    if (!rest) {
+      section.dataset.open ??= String(section.open);
+      section.open = section.querySelector(".field:not([hidden])") !== null;
+    } else if (section.dataset.open) {
+      section.open = section.dataset.open === "true";
+      delete section.dataset.open;
+    }
+  }
 }
 
 find.addEventListener("input", (event) => {

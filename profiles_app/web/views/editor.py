@@ -45,6 +45,13 @@ class Checked:
     changed: int
     spec: Spec | None
     command: Command | None
+    weights_note: str = ""
+
+    @property
+    def precision(self) -> str:
+        """The precision of the weights, with what the model version says about their origin."""
+        weights = self.spec.precision.weights if self.spec else ""
+        return f"{weights}, {self.weights_note}" if weights and self.weights_note else weights
 
 
 @require_http_methods(["GET", "POST"])
@@ -114,6 +121,7 @@ def _form(
         "base": base,
         "sections": _sections(viewer, draft, base, problems),
         "checked": checked,
+        "weights_note": checked.weights_note,
         "fields": {row.path: _spoken(row) for row in _fields(viewer, draft, base, checked.problems)},
         "unplaced": unplaced(checked.problems),
         "refused": status == 422,
@@ -155,7 +163,7 @@ def _check(viewer: Viewer, draft: Draft, *, base: Revision | None) -> Checked:
     version = _version(viewer, spec)
     changed = len(diff(base.spec, spec.model_dump(mode="json"))) if base else 0
     command = _command(viewer, spec, version, name=draft.name, base=base) if version else None
-    return Checked(problems, changed, None if problems else spec, command)
+    return Checked(problems, changed, None if problems else spec, command, version.weights_note if version else "")
 
 
 def _command(viewer: Viewer, spec: Spec, version: ModelVersion, *, name: str, base: Revision | None) -> Command:
