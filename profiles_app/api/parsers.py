@@ -1,6 +1,5 @@
 """Reads and writes YAML bodies."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +46,7 @@ class TextYamlParser(YamlParser):
 
 
 class YamlTextRenderer(BaseRenderer):
-    """Text that is YAML already; an error's body as JSON, which YAML includes."""
+    """Text that is YAML already."""
 
     media_type = "text/yaml"
     format = "yaml"
@@ -60,4 +59,4 @@ class YamlTextRenderer(BaseRenderer):
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
         """The response's text."""
-        return data.encode() if isinstance(data, str) else json.dumps(data).encode()
+        return str(data).encode()

@@ -88,6 +88,12 @@ class ProfileYaml(Api):
     filter_backends = ()
     renderer_classes = (YamlTextRenderer, JSONRenderer)
 
+    def handle_exception(self, exc: Exception) -> Response:
+        """Errors are JSON, whatever was asked for."""
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        return super().handle_exception(exc)
+
     @extend_schema(
         operation_id="profiles_export",
         responses={(200, "text/yaml"): OpenApiResponse(OpenApiTypes.STR), **READ},
