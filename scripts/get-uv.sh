@@ -11,6 +11,6 @@ if [ ! -x .uv/bin/uv ] || ! .uv/bin/uv --version >/dev/null 2>&1; then
     echo "install: fetching uv into .uv" >&2
     rm -rf .uv
     "$python" -m venv .uv >&2
-    .uv/bin/python -m pip install --quiet --disable-pip-version-check uv >&2
+    .uv/bin/python -m pip install -qq --disable-pip-version-check uv >&2
 fi
 echo "$PWD/.uv/bin/uv"

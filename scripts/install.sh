@@ -18,8 +18,8 @@ if [ -n "$uv" ]; then
 else
     echo "install: uv cannot be had; pip takes the newest versions that fit instead of the locked ones" >&2
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --upgrade pip
-    .venv/bin/python -m pip install --quiet --editable . --group dev
+    .venv/bin/python -m pip install -qq --upgrade pip
+    .venv/bin/python -m pip install -qq --editable . --group dev
 fi
 printf '%s\n' "$stamp" > .venv/.forebay-stamp
 echo "install: done"
