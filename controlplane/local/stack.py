@@ -34,9 +34,12 @@ def process_specs(setup: Setup, *, server: Path | None) -> list[ProcessSpec]:
         ),
         ProcessSpec(
             name="gateway",
-            argv=_uvicorn("gateway.asgi:app", setup.host, setup.gateway_port, lifespan="auto"),
+            argv=(sys.executable, "-m", "gateway.asgi"),
             env=env,
             ready=_listening(setup.host, setup.gateway_port),
+            # The gateway bounds its own stop at 30 s and then ends what is left with a clean error; only after that
+            # may it be killed, or the records of those requests are lost.
+            stop_seconds=max(8.0, 35.0 * setup.time_scale),
         ),
         ProcessSpec(
             name="control-worker",
@@ -62,8 +65,8 @@ def _valkey(setup: Setup, server: Path) -> ProcessSpec:
     return ProcessSpec(name=VALKEY, argv=valkey.argv(server, setup.paths), env=setup.environment(), ready=ready)
 
 
-def _uvicorn(application: str, host: str, port: int, *, lifespan: str = "off") -> tuple[str, ...]:
-    words = ("--host", host, "--port", str(port), "--lifespan", lifespan, "--no-access-log", "--log-level", "info")
+def _uvicorn(application: str, host: str, port: int) -> tuple[str, ...]:
+    words = ("--host", host, "--port", str(port), "--lifespan", "off", "--no-access-log", "--log-level", "info")
     return (sys.executable, "-m", "uvicorn", application, *words)
 
 
