@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 from django.urls import path
 
-from monitoring.live import Hub, Mailbox
+from monitoring.live import MOST_SOCKET_TOPICS, Hub, Mailbox
 from profiles_app.selectors import Viewer, profiles, viewer_for
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,6 @@ NOT_SIGNED_IN = 4401
 NOT_ALLOWED = 4403
 TOO_SLOW = 4408
 TOO_LARGE = 1009
-MOST_TOPICS = 32
 MOST_QUERY_BYTES = 4096
 MOST_INBOUND_CHARACTERS = 1024
 MOST_INBOUND_MESSAGES = 16
@@ -34,7 +33,7 @@ def topics_of(query: bytes) -> frozenset[str] | None:
         return None
     asked = parse_qs(query.decode("latin-1"), max_num_fields=8).get("topics", [""])[0]
     topics = frozenset(topic for topic in asked.split(",") if topic)
-    if not topics or len(topics) > MOST_TOPICS or not all(topic.startswith("profile:") for topic in topics):
+    if not topics or len(topics) > MOST_SOCKET_TOPICS or not all(topic.startswith("profile:") for topic in topics):
         return None
     return topics
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from monitoring import selectors, services
 from monitoring.catalog import CHARTS
-from monitoring.consumers import MOST_TOPICS
+from monitoring.live import MOST_SOCKET_TOPICS
 from monitoring.verdicts import live_verdict
 from monitoring.web.forms import PriceForm
 from monitoring.web.rows import live_rows, usage_row
@@ -34,7 +34,7 @@ OUTCOMES = ("completed", "cut", "client_gone", "upstream_error", "refused")
 def live_index(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """All profiles that the viewer sees, side by side over the last minute."""
     rows = live_rows(selectors.live_summary(viewer=viewer, now=time.time()))
-    watched = [row.profile for row in rows[:MOST_TOPICS]]
+    watched = [row.profile for row in rows[:MOST_SOCKET_TOPICS]]
     return render(request, "monitoring/live_index.html", {"rows": rows, "topics": _topics(watched)})
 
 
