@@ -1,4 +1,4 @@
-"""The `forebay` command: starts and inspects this machine."""
+"""The `forebay` command: starts and inspects this machine, and is a client of a running Forebay."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,10 @@ import typer
 from controlplane import doctor as doctor_module
 from controlplane import status as status_module
 from controlplane import up as up_module
+from controlplane.client.commands import deployments, logs, nodes
+from controlplane.client.commands import keys as keys_commands
+from controlplane.client.commands import login as login_command
+from controlplane.client.commands import profiles as profile_commands
 from controlplane.local import setup as setup_module
 from controlplane.local.options import UpOptions, resolve
 
@@ -101,6 +105,17 @@ def scheduler() -> None:
 def monitor() -> None:
     """Run the monitor in the foreground."""
     _django_command("run_monitor")
+
+
+app.command()(login_command.login)
+app.add_typer(profile_commands.profile_app, name="profile")
+app.command()(deployments.deploy)
+app.command()(deployments.drain)
+app.command()(deployments.scale)
+app.command()(deployments.ps)
+app.command()(logs.logs)
+app.add_typer(keys_commands.keys_app, name="keys")
+app.command()(nodes.nodes)
 
 
 def main() -> None:

@@ -67,6 +67,16 @@ def test_deploying_twice_is_one_deployment(as_user: Clients, operator_user: Any,
     assert first.json()["status"] == "queued"
 
 
+def test_what_a_new_wish_leaves_out_stays_as_it_was(as_user: Clients, operator_user: Any, profile: Profile) -> None:
+    client = as_user(operator_user)
+    url = "/api/v1/deployments/"
+    client.post(url, {"profile": "standard", "replicas": 3, "drain_seconds": 7}, format="json")
+    again = client.post(url, {"profile": "standard"}, format="json").json()
+    assert (again["wanted"], again["drain_seconds"], again["generation"]) == (3, 7, 1)
+    client.patch(f"{url}{again['id']}/", {"replicas": 0}, format="json")
+    assert client.post(url, {"profile": "standard"}, format="json").json()["wanted"] == 1
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -97,8 +97,8 @@ class DeploymentWriteSerializer(serializers.Serializer[Any]):
 
     profile = serializers.CharField(max_length=100)
     revision = serializers.IntegerField(min_value=1, required=False, help_text="Default: the newest")
-    replicas = serializers.IntegerField(min_value=0, default=1)
-    drain_seconds = serializers.IntegerField(min_value=0, default=30)
+    replicas = serializers.IntegerField(min_value=0, required=False, help_text="Default: as before, at least 1")
+    drain_seconds = serializers.IntegerField(min_value=0, required=False, help_text="Default: as before, else 30")
 
 
 class ScaleSerializer(serializers.Serializer[Any]):

@@ -18,6 +18,7 @@ from profiles_app.api.serializers.deployments import (
     DrainWriteSerializer,
     ScaleSerializer,
 )
+from profiles_app.models import Deployment
 from profiles_app.selectors import deployment_by_id, deployments, profile_by_name, revision_of
 from profiles_app.services.deployments import (
     deployment_deploy,
@@ -26,6 +27,7 @@ from profiles_app.services.deployments import (
     deployment_stop,
 )
 
+DRAIN_SECONDS = 30
 ACCEPTED: dict[int, Any] = {200: DeploymentDetailSerializer, **WRITE}
 
 
@@ -63,16 +65,16 @@ class DeploymentList(Idempotent):
     def _deploy(self) -> Response:
         fields = self.read(DeploymentWriteSerializer)
         profile = profile_by_name(self.viewer, fields["profile"])
-        is_new = getattr(profile, "deployment", None) is None
+        current: Deployment | None = getattr(profile, "deployment", None)
         row = deployment_deploy(
             self.viewer,
             profile=profile,
             revision=revision_of(profile, fields.get("revision")),
-            replicas=fields["replicas"],
-            drain_seconds=fields["drain_seconds"],
+            replicas=fields.get("replicas", max(1, current.replicas_wanted) if current else 1),
+            drain_seconds=fields.get("drain_seconds", current.drain_seconds if current else DRAIN_SECONDS),
             now=self.now,
         )
-        return Response(detail(self, row.pk), status=201 if is_new else 200)
+        return Response(detail(self, row.pk), status=200 if current else 201)
 
 
 class DeploymentDetail(Api):

@@ -1,0 +1,1 @@
+"""The commands: each parses, calls the API, and formats."""
