@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from celery import Celery
+from celery import Celery, shared_task
 from django.conf import settings
 from django.db import close_old_connections
 from django.utils import timezone
@@ -18,7 +18,7 @@ from profiles_app.reconciler import node as node_pass
 from profiles_app.reconciler.timings import timings
 from profiles_app.runtimes import process
 from profiles_app.services.nodes import node_join, node_lease_renew, node_reported
-from profiles_app.wakeups import node_queue
+from profiles_app.wakeups import NODE_PASS, node_queue
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,12 @@ class PassGate:
 
 
 GATE = PassGate()
+
+
+@shared_task(name=NODE_PASS)
+def node_pass_task(node_name: str) -> None:
+    """Look at this node now instead of at the next timer. Only the agent's own worker reads the node's queue."""
+    GATE.run()
 
 
 class Timer(threading.Thread):
