@@ -41,6 +41,9 @@ def topics_of(query: bytes) -> frozenset[str] | None:
 class LiveConsumer(AsyncWebsocketConsumer):
     """One browser. It only listens: what it sends is counted and dropped."""
 
+    # No layer of that name exists, so Channels subscribes nothing for a socket: frames come through the hub,
+    # and a page can connect, and be told that the broker is away, while it is.
+    channel_layer_alias = "none"
     heartbeat_seconds: ClassVar[float] = 5.0
     recheck_seconds: ClassVar[float] = 60.0
     send_seconds: ClassVar[float] = 10.0
