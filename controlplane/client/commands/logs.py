@@ -63,6 +63,7 @@ class Follower:
 
     def _take(self, piece: Any) -> bool:
         if piece["rotated"]:
+            self.finish()
             note(f"The log of {self._id} became shorter; this is its start.")
         self._offset, self.ended = piece["next_offset"], piece["ended"]
         lines, newline, rest = (self._unfinished + piece["text"]).rpartition("\n")
