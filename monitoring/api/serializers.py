@@ -1,5 +1,6 @@
 """Shapes of monitoring's REST bodies."""
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from gateway.models import UsageRecord
@@ -70,6 +71,7 @@ class PriceSerializer(serializers.ModelSerializer[Price]):
     """One price row."""
 
     usd = serializers.DecimalField(max_digits=14, decimal_places=6)
+    valid_from = serializers.DateTimeField(default=timezone.now, help_text="A whole minute; now where it is left out")
 
     class Meta:
         model = Price
