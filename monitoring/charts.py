@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from monitoring.catalog import BY_NAME, CHARTS, P99_SOLID_SAMPLES, Chart, Kind, Metric
-from monitoring.series import Series, last_known
+from monitoring.series import Series, current
 from monitoring.traces import areas, axis_value, gap_trace, line, moments, over
 from monitoring.words import clock, count, money, number, share, span
 
@@ -93,7 +93,7 @@ def _labels(chart: Chart, series: Series, *, top: float) -> list[dict[str, Any]]
     below = 0.0
     for name in chart.drawn:
         metric = BY_NAME[name]
-        value = last_known(series.values[name])
+        value = current(series.values[name], step=series.step)
         drawn = axis_value(metric, value)
         if drawn is None:
             continue
@@ -205,7 +205,7 @@ def figure(chart: Chart, series: Series, *, promise: float | None = None) -> dic
 
 def headline(chart: Chart, series: Series) -> str:
     """Return the figure's value now, or "no data"."""
-    lead = [last_known(series.values[name]) for name in chart.drawn]
+    lead = [current(series.values[name], step=series.step) for name in chart.drawn]
     if all(value is None for value in lead):
         return "no price row" if chart.name == "cost" else "no data"
     first = write(BY_NAME[chart.drawn[0]], lead[0])

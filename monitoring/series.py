@@ -34,6 +34,13 @@ def gaps_of(times: Sequence[float], known: Sequence[bool], *, step: int) -> list
     return gaps
 
 
-def last_known(values: Values) -> float | None:
-    """Return the newest value that is not a gap."""
-    return next((value for value in reversed(values) if value is not None), None)
+CURRENT_SECONDS = 60
+
+
+def current(values: Values, *, step: int) -> float | None:
+    """Return the newest value of the last minute (at least two steps: the newest may still fill), or None.
+
+    An older value is no longer what is: it stays in the chart and is not repeated as the value now.
+    """
+    recent = values[-max(2, CURRENT_SECONDS // step) :]
+    return next((value for value in reversed(recent) if value is not None), None)

@@ -8,7 +8,7 @@ import pytest
 
 from monitoring.catalog import BY_NAME, CHART_BY_NAME, CHARTS, METRICS
 from monitoring.charts import figure, headline, panels, sentence, table
-from monitoring.series import Series, gaps_of, last_known
+from monitoring.series import Series, current, gaps_of
 
 TIMES = [1000.0, 1005.0, 1010.0, 1015.0]
 
@@ -123,7 +123,14 @@ def test_the_headline_is_the_newest_value_or_words() -> None:
     assert headline(CHART_BY_NAME["throughput"], values) == "8.71 k a second"
     assert headline(CHART_BY_NAME["e2e"], values) == "no data"
     assert headline(CHART_BY_NAME["cost"], values) == "no price row"
-    assert last_known([]) is None
+
+
+def test_a_value_older_than_a_minute_is_not_the_value_now() -> None:
+    assert current([], step=1) is None
+    assert current([7.0, *([None] * 59)], step=1) == 7.0
+    assert current([7.0, *([None] * 60)], step=1) is None
+    assert current([7.0, None, None], step=600) is None
+    assert current([7.0, None], step=600) == 7.0
 
 
 def test_the_sentence_says_range_samples_and_what_is_missing() -> None:
