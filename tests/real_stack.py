@@ -151,10 +151,15 @@ def new_root() -> Path:
 
 def deployment_until(client: httpx.Client, pk: str, status: str, *, seconds: float) -> dict[str, Any]:
     """The deployment once it has the status; fails at once when it has failed instead."""
+    data: dict[str, Any] = {}
 
-    def look() -> dict[str, Any] | None:
-        data: dict[str, Any] = client.get(f"deployments/{pk}/").raise_for_status().json()
+    def look() -> bool:
+        data.update(client.get(f"deployments/{pk}/").raise_for_status().json())
         assert data["status"] == status or data["status"] != "failed", data
-        return data if data["status"] == status else None
+        return bool(data["status"] == status)
 
-    return wait_for(f"deployment {status}", look, seconds=seconds)
+    try:
+        wait_for(f"deployment {status}", look, seconds=seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; last seen: {data}") from error
+    return data

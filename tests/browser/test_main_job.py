@@ -1,6 +1,9 @@
 """The whole job in a browser, as a new user does it, on the real stack and the real engine; then every page by axe."""
 
+import json
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,6 +129,42 @@ def test_the_live_page_shows_latency_and_cost_that_move(stack: RealStack, page: 
 
     wait_for("the live numbers to move", moved, seconds=40)
     page.screenshot(path=SHOTS / "live.png")
+    watched.check()
+
+
+LAG = """
+(topic) => new Promise((resolve) => {
+  const socket = new WebSocket(`ws://${location.host}/ws/live/?topics=${topic}`);
+  const lags = [];
+  socket.onmessage = (event) => {
+    const message = JSON.parse(event.data);
+    if (message.type !== "frame") return;
+    lags.push(Date.now() / 1000 - message.at);
+    if (lags.length > 6) { socket.close(); resolve(lags.slice(1)); }
+  };
+})
+"""
+
+
+def test_a_frame_reaches_the_browser_within_its_second(stack: RealStack, page: Page, watched: Watched) -> None:
+    lags = page.evaluate(LAG, f"profile:{NAME}")
+    (SHOTS.parent / "frame_lag_seconds.json").write_text(json.dumps(lags))
+    # A bound on staleness, not a timing: a frame older than its period would show the past as the present.
+    assert sorted(lags)[len(lags) // 2] < 1
+    watched.check()
+
+
+def test_when_the_broker_dies_the_page_says_reconnecting_and_heals(
+    stack: RealStack, page: Page, watched: Watched
+) -> None:
+    page.goto(f"{stack.url}/live/{NAME}/?minutes=5")
+    mark = page.locator("#live-mark")
+    expect(mark).to_have_attribute("data-state", "live", timeout=15_000)
+    status = json.loads((stack.data / "run" / "status.json").read_text())
+    valkey = next(row for row in status["processes"] if row["name"] == "valkey")
+    os.kill(valkey["pid"], signal.SIGKILL)
+    expect(mark).to_have_attribute("data-state", "reconnecting", timeout=15_000)
+    expect(mark).to_have_attribute("data-state", "live", timeout=40_000)
     watched.check()
 
 
