@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitoring.quantiles import sketch_of
@@ -20,6 +20,9 @@ from monitoring.rollups import (
     step_for,
     tier_for,
 )
+
+# A busy machine is slow to make examples; that says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def sample(**changes: object) -> Sample:
@@ -92,6 +95,7 @@ def test_another_version_of_the_stored_form_is_refused() -> None:
         Bucket.decode({"v": 2})
 
 
+@unhurried
 @given(
     st.lists(
         st.builds(sample, ended_at=st.floats(0, 200), e2e=st.floats(1e-4, 100), ttft=st.none() | st.floats(1e-4, 9)),
