@@ -22,6 +22,7 @@ let firstError = null;
 let rest = "";
 let busy = false;
 let run = 0;
+let ended = false;
 
 function reset(id) {
   run += 1;
@@ -29,6 +30,7 @@ function reset(id) {
   offset = number = 0;
   rest = "";
   firstError = null;
+  ended = false;
   list.replaceChildren();
   part("pinned").hidden = true;
   part("state").textContent = "Reading";
@@ -36,31 +38,34 @@ function reset(id) {
 }
 
 async function tick() {
-  if (!replica || busy || document.hidden || !following) return;
+  if (!replica || busy || document.hidden || !following || ended) return;
   busy = true;
   const mine = run;
   try {
     const response = await fetch(`/api/v1/replicas/${replica}/log/?offset=${offset}`);
-    if (!response.ok) throw new Error(String(response.status));
     const body = await response.json();
-    if (mine === run) take(body);
+    if (mine !== run) return;
+    if (response.ok) take(body);
+    else part("state").textContent = body.error?.message ?? body.message ?? `The log was refused: ${response.status}`;
   } catch {
     if (mine === run) part("state").textContent = "The log cannot be read now; trying again";
   } finally {
     busy = false;
+    if (mine !== run) tick();
   }
-  if (mine !== run) tick();
 }
 
 /** Adds what a read brought: `text` from the old offset, `next_offset` to read on from. */
 function take(body) {
+  if (body.rotated) return reset(replica);
   offset = body.next_offset;
   const lines = (rest + body.text).split("\n");
   rest = lines.pop();
   const rows = lines.map(row);
   list.append(...rows);
   while (list.childElementCount > KEPT_LINES) list.firstElementChild.remove();
-  part("state").textContent = "Following";
+  ended = body.ended;
+  part("state").textContent = ended ? "Ended" : "Following";
   part("count").textContent = number ? `${number.toLocaleString("en-US")} lines` : "The log is empty";
   if (rows.length && search.value) find();
   if (rows.length) view.scrollTop = view.scrollHeight;
@@ -93,7 +98,7 @@ function setFollow(on) {
   following = on;
   follow.setAttribute("aria-pressed", String(on));
   follow.setAttribute("aria-label", on ? "Pause following" : "Follow the log");
-  part("state").textContent = on ? "Following" : "Paused";
+  part("state").textContent = !on ? "Paused" : ended ? "Ended" : "Following";
   if (on) tick();
 }
 
@@ -127,12 +132,7 @@ part("goto").addEventListener("click", () => {
   document.getElementById(`L${firstError}`)?.scrollIntoView({ block: "center" });
 });
 part("download").addEventListener("click", () => {
-  const text = [...list.children].map((item) => item.lastElementChild.textContent).join("\n") + "\n";
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  link.download = `${replica}.log`;
-  link.click();
-  URL.revokeObjectURL(link.href);
+  if (replica) location.assign(`/api/v1/replicas/${replica}/log/download/`);
 });
 // Scrolling up pauses; the end of the log follows again.
 view.addEventListener("wheel", (event) => {
