@@ -44,8 +44,9 @@ def timings() -> Timings:
         term_grace=15 * scale,
         backoff_first=5 * scale,
         backoff_cap=300 * scale,
-        # Longer than a gateway may serve from an old table (table_ttl, 30 s): a freed port meets no stale route.
-        port_quarantine=45 * scale,
+        # Longer than a gateway may serve from an old table (table_ttl, 30 s): a freed port meets no stale route. And
+        # longer than the kernel keeps closed connections of it (60 s, TIME_WAIT), which scales with nothing.
+        port_quarantine=75,
         probe_timeout=3.0,
         liveness_failures=3,
     )

@@ -12,7 +12,7 @@ from profiles_app.models import Deployment, ModelVersion, Node, Profile, Replica
 from profiles_app.selectors.fleet import nodes
 from profiles_app.selectors.replicas import DeploymentState, deployments
 from profiles_app.selectors.viewer import Viewer
-from profiles_app.states import ReplicaPhase, ReplicaView, deployment_status
+from profiles_app.states import Reason, ReplicaPhase, ReplicaView, deployment_status
 
 
 def is_unreachable(node: Node | None, *, now: datetime) -> bool:
@@ -45,7 +45,8 @@ def _state(row: Deployment, failed: list[Replica], *, now: datetime) -> Deployme
     open_rows: tuple[Replica, ...] = tuple(row.open_rows)  # type: ignore[attr-defined] # Prefetch(to_attr) adds it
     slots: dict[int, int] = defaultdict(int)
     for replica in failed:
-        slots[replica.slot] += 1
+        # As failures_since_reset counts them: a taken port is shown, but no start failed.
+        slots[replica.slot] += replica.reason != Reason.PORT_TAKEN
     given_up = sum(n > row.max_restarts and slot < row.replicas_wanted for slot, n in slots.items())
     views = [
         ReplicaView(

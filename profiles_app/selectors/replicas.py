@@ -45,7 +45,10 @@ def deployment_by_id(viewer: Viewer, pk: UUID | str) -> Deployment:
 
 
 def failures_since_reset(deployment: Deployment) -> dict[int, int]:
-    """Failed replicas per slot of the wanted revision since the count began: {slot: failures}."""
+    """Failed replicas per slot of the wanted revision since the count began: {slot: failures}.
+
+    A taken port is not counted: no engine was started, and the next try takes another port.
+    """
     rows = (
         Replica.objects.filter(
             deployment=deployment,
@@ -53,6 +56,7 @@ def failures_since_reset(deployment: Deployment) -> dict[int, int]:
             phase=ReplicaPhase.FAILED,
             ended_at__gte=deployment.restarts_counted_from,
         )
+        .exclude(reason=Reason.PORT_TAKEN)
         .values("slot")
         .annotate(n=Count("id"))
     )
