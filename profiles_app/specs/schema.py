@@ -205,11 +205,29 @@ def parse(data: Mapping[str, Any]) -> tuple[Spec | None, list[Problem]]:
     return (None, problems) if problems else (spec, [])
 
 
+WORDS = {
+    "extra_forbidden": "Forebay knows no such field; remove it or correct its name.",
+    "missing": "This field is needed; give it a value.",
+    "int_parsing": "This must be a whole number.",
+    "int_type": "This must be a whole number.",
+    "int_from_float": "This must be a whole number.",
+    "float_parsing": "This must be a number.",
+    "float_type": "This must be a number.",
+    "bool_parsing": "This must be true or false.",
+    "bool_type": "This must be true or false.",
+    "string_type": "This must be text.",
+    "string_too_short": "This must not be empty.",
+    "literal_error": "This must be one of {expected}.",
+    "greater_than_equal": "This must be at least {ge:g}.",
+    "greater_than": "This must be more than {gt:g}.",
+    "less_than_equal": "This must be at most {le:g}.",
+}
+
+
 def _problem(item: Any) -> Problem:
     path = ".".join(str(step) for step in item["loc"])
-    message: str = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        message = "Forebay knows no such field; remove it or correct its name."
+    words = WORDS.get(item["type"])
+    message: str = words.format_map(item.get("ctx", {})) if words else item["msg"].removeprefix("Value error, ")
     if not path and ": " in message:
         path, _, message = message.partition(": ")
     return path, message[:1].upper() + message[1:]

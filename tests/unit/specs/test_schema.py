@@ -87,7 +87,7 @@ def test_an_unknown_field_is_named(path: str, value: object) -> None:
 
 
 def test_a_missing_model_is_named() -> None:
-    assert problems_of({"batching": {"kv_cache_mib": 1}}) == [("model", "Field required")]
+    assert problems_of({"batching": {"kv_cache_mib": 1}}) == [("model", "This field is needed; give it a value.")]
 
 
 @pytest.mark.parametrize(
@@ -174,3 +174,24 @@ def test_the_data_of_a_spec_holds_every_field() -> None:
     assert set(data) == set(Spec.model_fields)
     assert data["compute"]["cores"] == 1.0
     assert data["fallback"] == []
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value", "sentence"),
+    [
+        ("batching", "max_num_seqs", "many", "This must be a whole number."),
+        ("batching", "max_num_seqs", 1.5, "This must be a whole number."),
+        ("batching", "max_num_seqs", 0, "This must be at least 1."),
+        ("compute", "cores", "x", "This must be a number."),
+        ("compute", "cores", 0, "This must be more than 0."),
+        ("compute", "gpu_memory_utilization", 2, "This must be at most 1."),
+        ("engine", "enforce_eager", "perhaps", "This must be true or false."),
+        ("compute", "accelerator", "tpu", "This must be one of 'cpu' or 'gpu'."),
+    ],
+)
+def test_a_wrong_value_is_named_in_our_own_words(part: str, field: str, value: object, sentence: str) -> None:
+    data = {"model": {"name": "m", "version": "v"}, "batching": {"kv_cache_mib": 64}}
+    data[part] = data.get(part, {}) | {field: value}
+    spec, problems = parse(data)
+    assert spec is None
+    assert (f"{part}.{field}", sentence) in problems
