@@ -26,7 +26,6 @@ class Environment:
     gateway_port: int
     engine_ports: tuple[int, int]
     allowed_hosts: tuple[str, ...]
-    database_url: str | None
     metrics_token: str | None
 
     def seconds(self, base: float) -> float:
@@ -50,7 +49,6 @@ def read_environment(environ: Mapping[str, str] | None = None) -> Environment:
         gateway_port=_port(env, "FOREBAY_GATEWAY_PORT", "8400"),
         engine_ports=_range(env, "FOREBAY_ENGINE_PORTS", "18000-18999"),
         allowed_hosts=_names(env.get("FOREBAY_ALLOWED_HOSTS", f"127.0.0.1,localhost,{host}")),
-        database_url=env.get("FOREBAY_DATABASE_URL") or None,
         metrics_token=env.get("FOREBAY_METRICS_TOKEN") or None,
     )
 

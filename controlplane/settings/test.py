@@ -1,9 +1,13 @@
 """Settings of the unit and integration tests: databases in memory or in the test's own folder, plain static files."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
-os.environ.setdefault("FOREBAY_DATA_DIR", tempfile.mkdtemp(prefix="forebay-test-"))
+if "FOREBAY_DATA_DIR" not in os.environ:
+    os.environ["FOREBAY_DATA_DIR"] = tempfile.mkdtemp(prefix="forebay-test-")
+    atexit.register(shutil.rmtree, os.environ["FOREBAY_DATA_DIR"], ignore_errors=True)
 os.environ.setdefault("FOREBAY_SECRET_KEY", "only-the-tests-use-this-key")
 os.environ.setdefault("FOREBAY_NODE_NAME", "node-a")
 
