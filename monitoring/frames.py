@@ -58,18 +58,45 @@ def observations(
     for holder in holders:
         bucket = buckets.setdefault(((holder.profile, holder.revision), second), Bucket())
         if holder.claim is not None:
-            accelerator = holder.claim.accelerator
-            held = unit_seconds(holder.claim, elapsed)
             # A request can outlast a tick's own clock; more than was held is not busy time.
             used = unit_seconds(holder.claim, min(busy.get(holder.id, 0.0), elapsed))
-            bucket.held[accelerator] = bucket.held.get(accelerator, 0) + held
-            bucket.busy[accelerator] = bucket.busy.get(accelerator, 0) + used
+            held = unit_seconds(holder.claim, elapsed)
+            _spread(buckets, holder, held=held, used=used, seconds=shares_of(elapsed=elapsed, now=now))
         tokens = grown.get(holder.id)
         if tokens is not None:
             bucket.engine_tokens = (bucket.engine_tokens or 0) + round(tokens)
     for key, group in _by_key(holders).items():
         _see_levels(buckets[(key, second)], [readings[holder.id] for holder in group if holder.id in readings])
     return buckets
+
+
+def shares_of(*, elapsed: float, now: float) -> list[tuple[int, float]]:
+    """Return the seconds (epoch) that the last `elapsed` seconds touch, each with its share of them, oldest first.
+
+    A tick is never exactly a second long: booked whole into one second, a late one would show more than was there.
+    """
+    start = now - elapsed
+    if elapsed <= 0.0:
+        return [(math.floor(now), 1.0)]
+    seconds = range(math.floor(start), math.floor(now) + 1)
+    return [(second, (min(now, second + 1) - max(start, second)) / elapsed) for second in seconds]
+
+
+def _spread(
+    buckets: dict[tuple[Key, int], Bucket], holder: Holder, *, held: int, used: int, seconds: list[tuple[int, float]]
+) -> None:
+    """Book whole amounts over the seconds by share; what rounding leaves goes to the newest, so that sums hold."""
+    accelerator = holder.claim.accelerator if holder.claim else ""
+    left_held, left_used = held, used
+    for index, (second, share) in enumerate(seconds):
+        newest = index == len(seconds) - 1
+        part_held = left_held if newest else round(held * share)
+        part_used = left_used if newest else round(used * share)
+        left_held -= part_held
+        left_used -= part_used
+        bucket = buckets.setdefault(((holder.profile, holder.revision), second), Bucket())
+        bucket.held[accelerator] = bucket.held.get(accelerator, 0) + part_held
+        bucket.busy[accelerator] = bucket.busy.get(accelerator, 0) + part_used
 
 
 def _by_key(holders: Iterable[Holder]) -> dict[Key, list[Holder]]:

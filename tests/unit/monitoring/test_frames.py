@@ -37,8 +37,27 @@ def observe(**changes: object) -> dict[tuple[tuple[str, int], int], Bucket]:
 
 
 def test_held_and_busy_time_are_in_units_of_the_claim() -> None:
-    bucket = observe()[(("fast", 3), 1000)]
-    assert (bucket.held, bucket.busy) == ({"cpu": 4_000_000}, {"cpu": 1_000_000})
+    bucket = observe(elapsed=0.5)[(("fast", 3), 1000)]
+    assert (bucket.held, bucket.busy) == ({"cpu": 2_000_000}, {"cpu": 1_000_000})
+
+
+def test_a_late_tick_is_booked_into_the_seconds_it_spans_and_no_more_than_each_holds() -> None:
+    buckets = observe(elapsed=2.4, busy={"a": 2.4})
+    held = {second: bucket.held["cpu"] for (_, second), bucket in buckets.items()}
+    assert held == pytest.approx({998: 2_800_000, 999: 4_000_000, 1000: 2_800_000}, abs=2)
+    assert sum(held.values()) == 9_600_000
+    assert sum(bucket.busy["cpu"] for bucket in buckets.values()) == 4_800_000
+
+
+def test_rounding_loses_no_unit_second() -> None:
+    for elapsed in (0.1, 0.333, 1.0, 1.777, 2.999):
+        buckets = observe(elapsed=elapsed, busy={"a": elapsed / 3})
+        assert sum(bucket.held["cpu"] for bucket in buckets.values()) == 2 * round(elapsed * 2_000_000)
+
+
+def test_no_time_passed_holds_nothing() -> None:
+    bucket = observe(elapsed=0.0)[(("fast", 3), 1000)]
+    assert (bucket.held, bucket.busy) == ({"cpu": 0}, {"cpu": 0})
 
 
 def test_nothing_is_busier_than_it_was_held() -> None:
