@@ -3,6 +3,7 @@ import { figures, latency } from "./app.js";
 
 const REBUILD_MS = 15000;
 const MOST_TOPICS = 20;
+const FIRM_SAMPLES = 500;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15000;
 const known = new Map();
@@ -14,6 +15,14 @@ function dollars(value) {
   return `$${value > 0 && value < 0.01 ? value.toPrecision(2) : value.toFixed(3)}`;
 }
 
+/** A P99 of few samples is hardly more than their maximum, so it says of how many. */
+function few(count) {
+  const note = document.createElement("span");
+  note.className = "sub xs ink3";
+  note.textContent = `of ${count} ${count === 1 ? "sample" : "samples"}`;
+  return note;
+}
+
 function fill() {
   for (const row of rows()) {
     const now = known.get(row.dataset.profile);
@@ -22,6 +31,7 @@ function fill() {
     const promise = Number(row.dataset.promise || 0) / 1000;
     const cell = row.querySelector('[data-value="ttft"]');
     cell.textContent = ttft === null ? "No traffic" : latency(ttft);
+    if (ttft !== null && now.ttft.count < FIRM_SAMPLES) cell.append(few(now.ttft.count));
     cell.classList.toggle("bad", ttft !== null && promise > 0 && ttft > promise);
     row.querySelector('[data-value="rps"]').textContent = figures(now.requests_per_second ?? 0);
     row.querySelector('[data-value="cost"]').textContent = dollars(now.cost_per_minute);
