@@ -12,6 +12,8 @@ import msgspec
 import redis
 from django.conf import settings
 from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from gateway.models import ApiKey, RoutingTable
 from gateway.proxy.table import SCHEMA, Table, TableKey, TableProfile, TableReplica, encode_table
@@ -28,7 +30,10 @@ CHANNEL = "forebay:table"
 
 def connect() -> redis.Redis:
     """A connection to Forebay's own data in Valkey; every call is bounded in time."""
-    return redis.Redis.from_url(settings.FOREBAY_DATA_URL, socket_timeout=2, socket_connect_timeout=2)
+    # No retries: callers hold a database lock meanwhile, and the next timer tries again.
+    return redis.Redis.from_url(
+        settings.FOREBAY_DATA_URL, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
+    )
 
 
 def table_path() -> Path:

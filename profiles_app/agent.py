@@ -6,6 +6,7 @@ The timer writes straight to the database, so that a silent broker makes no node
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from celery import Celery, shared_task
@@ -33,25 +34,33 @@ def this_host() -> node_pass.Host:
 class PassGate:
     """Runs one node pass at a time. A call during a pass makes it run once more, so that no wake-up is lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
         self._running = threading.Lock()
         self._again = threading.Event()
 
     def run(self) -> bool:
         """Run a pass now, or leave word for the running one. False in the second case."""
         self._again.set()
-        if not self._running.acquire(blocking=False):
-            return False
-        try:
-            while self._again.is_set():
-                self._again.clear()
-                node_pass.run_pass(this_host(), now=timezone.now)
-        finally:
-            self._running.release()
-        return True
+        ran = False
+        # Looked at again after the release: word left between the last look and the release would be lost.
+        while self._again.is_set() and self._running.acquire(blocking=False):
+            ran = True
+            try:
+                while self._again.is_set():
+                    self._again.clear()
+                    self._work()
+            finally:
+                self._running.release()
+        return ran
 
 
-GATE = PassGate()
+def run_node_pass() -> None:
+    """One node pass over this host."""
+    node_pass.run_pass(this_host(), now=timezone.now)
+
+
+GATE = PassGate(run_node_pass)
 
 
 @shared_task(name=NODE_PASS)

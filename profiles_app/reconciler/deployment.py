@@ -99,17 +99,24 @@ def _place_pending(*, now: datetime, times: Timings) -> None:
         return
     nodes = {node.name: node for node in nodes_for_planning(now=now)}
     for row in rows:
-        if not row.wanted:
-            write.replica_move(
-                row,
-                old=ReplicaPhase.PENDING,
-                new=ReplicaPhase.STOPPED,
-                reason=Reason(row.unwanted_reason or Reason.SCALED_DOWN),
-                message="Ended before it had a place.",
-                now=now,
-            )
-            continue
+        try:
+            _place_or_end(row, nodes=nodes, now=now, times=times)
+        except Exception:
+            logger.exception("replica %s could not be placed", row.pk)
+
+
+def _place_or_end(row: Replica, *, nodes: dict[str, Node], now: datetime, times: Timings) -> None:
+    if row.wanted:
         _place_one(row, nodes=nodes, now=now, times=times)
+        return
+    write.replica_move(
+        row,
+        old=ReplicaPhase.PENDING,
+        new=ReplicaPhase.STOPPED,
+        reason=Reason(row.unwanted_reason or Reason.SCALED_DOWN),
+        message="Ended before it had a place.",
+        now=now,
+    )
 
 
 def _place_one(row: Replica, *, nodes: dict[str, Node], now: datetime, times: Timings) -> None:

@@ -22,6 +22,8 @@ def deployment_deploy(
     viewer.require(profile.team.slug, "operator", what=f"Profile {profile.name}")
     _check_count(replicas)
     _check_drain(drain_seconds)
+    if revision.profile_id != profile.pk:
+        raise DomainError("other_profile", f"{revision} is no revision of {profile.name}.", status=422, field="revision")
     try:
         with transaction.atomic():
             row, created = Deployment.objects.get_or_create(
@@ -53,7 +55,9 @@ def deployment_deploy(
 
 
 def _wish(row: Deployment, *, now: datetime, **columns: object) -> None:
-    changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
+    # Compared with what is stored now: the caller's row may be older than somebody else's wish.
+    stored = Deployment.objects.select_for_update().select_related("revision").get(pk=row.pk)
+    changed = any(getattr(stored, name) != value for name, value in columns.items())
     Deployment.objects.filter(pk=row.pk).update(
         **columns, restarts_counted_from=now, generation=F("generation") + (1 if changed else 0)
     )

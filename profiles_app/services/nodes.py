@@ -15,7 +15,6 @@ from profiles_app.wakeups import wake_deployments
 
 GPU_COLUMNS = (
     "index",
-    "name",
     "memory_total_bytes",
     "memory_used_bytes",
     "utilization",
@@ -47,7 +46,7 @@ def node_reported(name: str, *, reading: HostReading, now: datetime) -> None:
             cores=reading.cores,
             memory_total_bytes=reading.memory_total_bytes,
             memory_available_bytes=reading.memory_available_bytes,
-            boot_id=reading.boot_id,
+            boot_id=reading.boot_id or "",
             problems=list(reading.problems),
         )
         for device in reading.devices:
@@ -58,13 +57,13 @@ def node_reported(name: str, *, reading: HostReading, now: datetime) -> None:
 
 def _device_store(node: Node, device: DeviceReading, *, now: datetime) -> None:
     columns: dict[str, Any] = {name: getattr(device, name) for name in GPU_COLUMNS}
-    capability = device.compute_capability
     Gpu.objects.update_or_create(
         node=node,
         uuid=device.uuid,
         defaults=columns
         | {
-            "compute_capability": ".".join(map(str, capability)) if isinstance(capability, tuple) else capability or "",
+            "name": device.name or "",
+            "compute_capability": device.compute_capability or "",
             "processes": [asdict(process) for process in device.processes],
             "last_seen": now,
             "missing_since": None,

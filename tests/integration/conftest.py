@@ -1,10 +1,12 @@
 """The world of the integration tests: two teams, one person a role, a model version and a profile."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
@@ -13,6 +15,7 @@ from profiles_app.models import ModelVersion, Profile, Team
 from profiles_app.selectors import viewer_for
 from profiles_app.services.people import membership_set
 from profiles_app.services.profiles import model_version_register, profile_create
+from tests.factories import Wakeup
 
 PASSWORD = "correct horse battery"
 
@@ -106,3 +109,24 @@ def as_user() -> Callable[[Any], Any]:
         return made
 
     return client
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, settings: Any) -> Path:
+    """A data directory of the test's own; nothing listens on its Valkey socket unless the test sees to it."""
+    folder = tmp_path / "data"
+    settings.FOREBAY = replace(settings.FOREBAY, data_dir=folder)
+    settings.FOREBAY_DATA_URL = f"unix://{folder}/run/valkey.sock?db=3"
+    return folder
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Wakeup]:
+    """The wake-ups that were handed to Celery, in order."""
+    found: list[Wakeup] = []
+
+    def note(name: str, args: tuple[object, ...] = (), queue: str = "", **_: object) -> None:
+        found.append(Wakeup(name, tuple(args), queue))
+
+    monkeypatch.setattr(current_app, "send_task", note)
+    return found
