@@ -11,7 +11,6 @@ from profiles_app.selectors.profiles import (
 )
 from profiles_app.selectors.replicas import (
     deployment_by_id,
-    deployment_state,
     deployments,
     open_replicas,
     replica_by_id,
@@ -25,7 +24,6 @@ __all__ = [
     "Viewer",
     "all_profiles",
     "deployment_by_id",
-    "deployment_state",
     "deployments",
     "engine_installs",
     "known_flags",

@@ -42,7 +42,13 @@ def _failures(rows: list[Deployment]) -> dict[UUID, list[Replica]]:
 
 
 def _state(row: Deployment, failed: list[Replica], *, now: datetime) -> DeploymentState:
-    open_rows: tuple[Replica, ...] = tuple(row.open_rows)  # type: ignore[attr-defined] # Prefetch(to_attr) adds it
+    # The failures were read later: a replica that failed in between is one of them, and open no more.
+    ended = {replica.pk for replica in failed}
+    open_rows: tuple[Replica, ...] = tuple(
+        replica
+        for replica in row.open_rows  # type: ignore[attr-defined] # Prefetch(to_attr) adds it
+        if replica.pk not in ended
+    )
     slots: dict[int, int] = defaultdict(int)
     for replica in failed:
         # As failures_since_reset counts them: a taken port is shown, but no start failed.

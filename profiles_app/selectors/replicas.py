@@ -1,7 +1,6 @@
 """Reads of deployments, replicas and their history."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 from profiles_app.errors import NotFoundError
 from profiles_app.models import Deployment, Replica, Transition
 from profiles_app.selectors.viewer import Viewer
-from profiles_app.states import DeploymentStatus, Reason, ReplicaPhase, ReplicaView, deployment_status
+from profiles_app.states import DeploymentStatus, Reason, ReplicaPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +60,6 @@ def failures_since_reset(deployment: Deployment) -> dict[int, int]:
         .annotate(n=Count("id"))
     )
     return {row["slot"]: row["n"] for row in rows}
-
-
-def deployment_state(deployment: Deployment, *, now: datetime) -> DeploymentState:
-    """Status of the deployment now. Uses ``open_rows`` where ``deployments`` fetched them."""
-    rows: tuple[Replica, ...] = tuple(getattr(deployment, "open_rows", None) or _open_rows(deployment))
-    failures = failures_since_reset(deployment)
-    failed_slots = sum(
-        n > deployment.max_restarts and slot < deployment.replicas_wanted for slot, n in failures.items()
-    )
-    status = deployment_status(
-        replicas=[_view(row, now=now) for row in rows], wanted=deployment.replicas_wanted, failed_slots=failed_slots
-    )
-    return DeploymentState(
-        status=status,
-        ready=sum(row.phase == ReplicaPhase.READY for row in rows),
-        wanted=deployment.replicas_wanted,
-        replicas=rows,
-        failed_slots=failed_slots,
-        last_failure=_last_failure(deployment) if failures else None,
-    )
-
-
-def _open_rows(deployment: Deployment) -> QuerySet[Replica]:
-    return Replica.objects.filter(Replica.OPEN, deployment=deployment).select_related("node", "revision")
-
-
-def _view(row: Replica, *, now: datetime) -> ReplicaView:
-    lease = row.node.lease_until if row.node else None
-    return ReplicaView(
-        phase=ReplicaPhase(row.phase), wanted=row.wanted, unreachable=bool(row.node) and (lease is None or lease < now)
-    )
-
-
-def _last_failure(deployment: Deployment) -> Replica | None:
-    return (
-        Replica.objects.filter(deployment=deployment, phase=ReplicaPhase.FAILED)
-        .select_related("node", "revision")
-        .order_by("-ended_at")
-        .first()
-    )
 
 
 def open_replicas() -> QuerySet[Replica]:

@@ -13,7 +13,8 @@ from django.views.decorators.http import require_POST, require_safe
 from profiles_app import selectors
 from profiles_app.errors import DomainError
 from profiles_app.models import Deployment, Replica
-from profiles_app.selectors import Viewer, deployment_state
+from profiles_app.selectors import Viewer
+from profiles_app.selectors.lists import deployment_states
 from profiles_app.selectors.replicas import startup_seconds
 from profiles_app.services.deployments import deployment_retry, deployment_scale, deployment_stop
 from profiles_app.states import ReplicaPhase
@@ -50,7 +51,7 @@ def deployment(request: HttpRequest, viewer: Viewer, pk: str) -> HttpResponse:
 def _context(viewer: Viewer, row: Deployment, *, now: datetime) -> dict[str, Any]:
     profile = selectors.profile_by_name(viewer, row.profile.name)
     summary = profile_row(viewer, profile, now=now)
-    state = deployment_state(row, now=now)
+    state = deployment_states([row], now=now)[row.pk]
     moves = selectors.transitions_of(row)
     starts = startup_seconds(profile_name=row.profile.name)
     recent = _recent(row)
