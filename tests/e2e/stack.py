@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -343,18 +344,23 @@ class Stack:
         with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket), db=3)) as client:
             yield client
 
-    def tasks_done(self, queue: str) -> None:
-        """Wait until a queue is empty, and every task that was taken from it is done."""
-        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket), db=0)) as client:
-            name = f'"routing_key": "{queue}"'.encode()
-            wait_for(
-                lambda: not client.llen(queue) and not any(name in message for message in client.hvals("unacked")),
-                30,
-                f"{queue} is empty",
-            )
-
-    def send_twice(self, task: str, *args: str, queue: str) -> None:
-        """Put one Celery message on its queue two times, as a broker that delivers twice does."""
+    def send_twice(self, task: str, *args: str, queue: str) -> str:
+        """Put one Celery message on its queue two times, as a broker that delivers twice does. Returns its id."""
+        name = f"twice-{uuid.uuid4()}"
         with celery.Celery(broker=f"redis+socket://{self.socket}?virtual_host=0") as app:
             for _ in range(2):
-                app.send_task(task, args=args, queue=queue, task_id=f"twice-{task}")
+                app.send_task(task, args=args, queue=queue, task_id=name)
+        return name
+
+    def task_done(self, name: str, queue: str) -> None:
+        """Wait until a task was taken from its queue and is done, each time that it was sent."""
+        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket), db=0)) as client:
+            wait_for(
+                lambda: (
+                    not any(
+                        name.encode() in message for message in [*client.lrange(queue, 0, -1), *client.hvals("unacked")]
+                    )
+                ),
+                30,
+                f"{name} is done",
+            )

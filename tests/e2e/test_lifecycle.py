@@ -87,12 +87,12 @@ def test_two_requests_and_a_task_delivered_twice_start_one_engine(stack: Stack) 
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda _: stack.post("deployments/", profile="double", replicas=1), range(2)))
         for _ in range(3):
-            stack.send_twice("profiles_app.deployment_pass", queue="control")
+            passes = stack.send_twice("profiles_app.deployment_pass", queue="control")
             stack.send_twice("profiles_app.node_pass", "e2e", queue="node.e2e")
         assert answers[0]["id"] == answers[1]["id"]
         deployment = stack.until(answers[0]["id"], "ready")
-        stack.send_twice("profiles_app.node_pass", "e2e", queue="node.e2e")
-        stack.tasks_done("node.e2e")
+        stack.task_done(passes, "control")
+        stack.task_done(stack.send_twice("profiles_app.node_pass", "e2e", queue="node.e2e"), "node.e2e")
     assert max(sampler.seen) == 1
     (replica,) = deployment["replicas"]
     assert [move["new"] for move in deployment["transitions"]] == ["ready", "starting", "pending"]
