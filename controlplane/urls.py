@@ -4,9 +4,9 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
-from monitoring.exporter import metrics
 
 from controlplane.health import livez, readyz
+from monitoring.exporter import metrics
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", livez, name="livez"),

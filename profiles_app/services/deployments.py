@@ -23,7 +23,9 @@ def deployment_deploy(
     _check_count(replicas)
     _check_drain(drain_seconds)
     if revision.profile_id != profile.pk:
-        raise DomainError("other_profile", f"{revision} is no revision of {profile.name}.", status=422, field="revision")
+        raise DomainError(
+            "other_profile", f"{revision} is no revision of {profile.name}.", status=422, field="revision"
+        )
     try:
         with transaction.atomic():
             row, created = Deployment.objects.get_or_create(
