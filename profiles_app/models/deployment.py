@@ -9,6 +9,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from profiles_app.models.node import EngineInstall, Node
 from profiles_app.models.profile import Profile, Revision
@@ -28,7 +29,7 @@ class Deployment(models.Model):
     max_restarts = models.PositiveIntegerField(default=3)
     generation = models.PositiveIntegerField(default=1)
     observed_generation = models.PositiveIntegerField(default=0)
-    restarts_counted_from = models.DateTimeField(auto_now_add=True)
+    restarts_counted_from = models.DateTimeField(default=timezone.now)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 

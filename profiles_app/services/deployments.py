@@ -35,6 +35,7 @@ def deployment_deploy(
                     "revision": revision,
                     "replicas_wanted": replicas,
                     "drain_seconds": drain_seconds,
+                    "restarts_counted_from": now,
                     "created_by_id": viewer.user_id,
                 },
             )
