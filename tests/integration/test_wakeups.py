@@ -1,6 +1,7 @@
 """Wake-ups are sent after the commit or not at all, survive a dead broker, and none is lost by the node's gate."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,33 @@ def test_a_pass_that_fails_leaves_the_gate_open() -> None:
     with pytest.raises(ValueError, match="no database"):
         gate.run()
     assert gate.run()
+
+
+class LockWithLateWord:
+    """The gate's lock, released with the worst timing: a wake-up comes after the last look, just before the release."""
+
+    def __init__(self, wake: Callable[[], bool]) -> None:
+        self._lock = threading.Lock()
+        self._wake = wake
+        self.answers: list[bool] = []
+
+    def acquire(self, *, blocking: bool) -> bool:
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        if not self.answers:
+            self.answers.append(self._wake())
+        self._lock.release()
+
+
+def test_a_wake_up_between_the_last_look_and_the_release_is_not_lost() -> None:
+    ran: list[int] = []
+    gate = PassGate(lambda: ran.append(1))
+    lock = LockWithLateWord(gate.run)
+    gate._running = lock  # type: ignore[assignment] # only this lock lets a test choose the moment
+    assert gate.run()
+    assert lock.answers == [False]
+    assert ran == [1, 1]
 
 
 def test_passes_never_overlap_and_every_wake_up_is_followed_by_a_whole_pass() -> None:
