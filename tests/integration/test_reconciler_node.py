@@ -3,109 +3,31 @@
 The fake engine stands in for the real one; the runtime, the probes and the database are the product's own.
 """
 
-import json
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from profiles_app.models import EngineInstall, Node, Replica, Transition
+from profiles_app.models import EngineInstall, Replica, Transition
 from profiles_app.reconciler import deployment as deployment_pass
 from profiles_app.reconciler.node import Host, run_pass
 from profiles_app.reconciler.timings import timings
-from profiles_app.runtimes import process, procfs
-from profiles_app.runtimes.base import Record
+from profiles_app.runtimes import process
 from profiles_app.selectors import system_viewer
 from profiles_app.services.deployments import deployment_scale
 from profiles_app.services.replicas import drain_reported, replica_move, replica_unwant
 from profiles_app.states import Reason, ReplicaPhase
-from tests.factories import make_deployment, make_engine, make_node, make_placed, make_profile
+from tests.factories import make_deployment, make_node
+from tests.integration.node_world import World, eventually, free_port, is_alive
 
 pytestmark = pytest.mark.django_db(databases=["default", "telemetry"], transaction=True)
 P = ReplicaPhase
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_alive(pid: int) -> bool:
-    seen = procfs.process(pid)
-    return seen is not None and seen.alive
-
-
-@dataclass
-class World:
-    """One node with a clock that a test may put forward."""
-
-    host: Host
-    node: Node
-    script: Path
-    ahead: timedelta = field(default_factory=timedelta)
-
-    def now(self) -> datetime:
-        return timezone.now() + self.ahead
-
-    def forward(self, seconds: float) -> None:
-        self.ahead += timedelta(seconds=seconds)
-
-    def engine(self, **switches: object) -> EngineInstall:
-        """The node's engine, which from now on starts with these switches."""
-        self.script.write_text(json.dumps(switches))
-        return make_engine(self.node, script=self.script)
-
-    def pending(self, name: str = "fast", **switches: object) -> Replica:
-        """A placed replica of a new deployment; its engine starts with these switches."""
-        self.engine(**switches)
-        return make_placed(make_deployment(make_profile(name)), node=self.node, port=free_port(), now=self.now())
-
-    def started(self, name: str = "fast", **switches: object) -> Replica:
-        row = self.pending(name, **switches)
-        self.run_until(row, P.STARTING)
-        return row
-
-    def ready(self, name: str = "fast", **switches: object) -> Replica:
-        row = self.pending(name, **switches)
-        self.run_until(row, P.READY)
-        return row
-
-    def run(self) -> None:
-        run_pass(self.host, now=self.now)
-
-    def run_until(self, row: Replica, phase: P, *, seconds: float = 20.0) -> None:
-        """Run passes until the replica has the phase; other phases on the way are the business of the test."""
-
-        def there() -> bool:
-            self.run()
-            row.refresh_from_db()
-            return row.phase == phase
-
-        assert eventually(there, seconds=seconds), f"{row.phase}: {row.message}"
-
-    def record(self, row: Replica) -> Record:
-        record = process.read_record(self.host.run_root / str(row.pk))
-        assert record is not None
-        return record
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
-    """Wait for an outside process to do something; the condition, not the waiting, is what a test asserts."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.03)
-    return condition()
 
 
 @pytest.fixture
