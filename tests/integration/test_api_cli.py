@@ -16,7 +16,8 @@ from controlplane.cli import app
 from profiles_app.models import ModelVersion
 from tests.integration.conftest import PASSWORD
 
-pytestmark = pytest.mark.django_db(databases=["default", "telemetry"])
+# Django closes the connection after each request, as in production, and a test's own transaction with it.
+pytestmark = pytest.mark.django_db(databases=["default", "telemetry"], transaction=True)
 Run = Callable[..., Result]
 
 
