@@ -7,6 +7,7 @@ import pytest
 from profiles_app.errors import DomainError, ForbiddenError, NotFoundError
 from profiles_app.models import AuditEntry, Profile, Revision
 from profiles_app.selectors import profile_by_name, profiles, revision_of, spec_of, system_viewer
+from profiles_app.services.demo import demo_seed
 from profiles_app.services.profiles import (
     SpecError,
     model_version_register,
@@ -204,3 +205,13 @@ def test_a_model_version_is_stored_once_and_its_source_may_move() -> None:
     again = model_version_register(name="tiny", label="1", source="elsewhere")
     assert again.pk == first.pk
     assert again.source == "elsewhere"
+
+
+def test_the_demo_is_stored_once_and_what_a_person_made_of_it_stays() -> None:
+    made = demo_seed(system_viewer(), model_path="models/demo", facts={"weights_bytes": 7})
+    assert [profile.name for profile in made] == ["low-latency", "standard", "high-precision"]
+    mine = Profile.objects.get(name="standard")
+    Profile.objects.filter(pk=mine.pk).update(description="Ours")
+    assert demo_seed(system_viewer(), model_path="models/moved", facts={}) == []
+    assert Profile.objects.get(pk=mine.pk).description == "Ours"
+    assert first_revision(mine).model_version.source == "models/moved"
