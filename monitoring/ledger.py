@@ -36,7 +36,8 @@ class Claim:
 def claim_of(stored: Mapping[str, object]) -> Claim | None:
     """Return the claim of a replica's stored form, or None when it holds nothing that can be priced.
 
-    Stored form: `{"accelerator": "cpu", "cores": 1.0, "gpu_uuids": [...]}`.
+    Stored form: `{"accelerator": "cpu", "cores": 1.0, "gpu_uuids": [...], "device_name": "cpu"}`. A GPU is priced
+    by the name that its node reports.
     """
     accelerator = stored.get("accelerator")
     if not isinstance(accelerator, str) or not accelerator:
@@ -45,7 +46,8 @@ def claim_of(stored: Mapping[str, object]) -> Claim | None:
     amount = stored.get("cores") if accelerator == "cpu" else len(gpus) if isinstance(gpus, Sequence) else None
     if not isinstance(amount, int | float) or amount <= 0:
         return None
-    return Claim(accelerator, Decimal(str(amount)))
+    device = stored.get("device_name")
+    return Claim(device if isinstance(device, str) and device else accelerator, Decimal(str(amount)))
 
 
 def unit_seconds(claim: Claim, seconds: float) -> int:

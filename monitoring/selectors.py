@@ -220,6 +220,14 @@ def cost_since(*, viewer: Viewer, profile: str, start: float, end: float) -> Cos
     return CostTotals(busy=busy, held=held)
 
 
+def unpriced(profile: Profile, *, now: float) -> list[str]:
+    """Return the accelerators that the profile's replicas hold now and no price row covers, in order."""
+    claims = open_replicas().filter(deployment__profile=profile).exclude(node=None).values_list("claim", flat=True)
+    held = {str(claim["device_name"]) for claim in claims if claim.get("device_name")}
+    book = price_book()
+    return sorted(name for name in held if book.at(name, now) is None)
+
+
 def promises(profile: Profile) -> dict[str, float | None]:
     """Return the P99 promised, in seconds, by chart name; of the deployed revision, else the newest."""
     deployment = getattr(profile, "deployment", None)

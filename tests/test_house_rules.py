@@ -193,8 +193,6 @@ def test_a_forbidden_import_is_caught_by_its_contract(name: str, tmp_path: Path)
 def test_every_module_of_an_app_has_its_layer() -> None:
     """A module that no layer names may import anything, and nobody would notice."""
     outside = {"__init__", "__pycache__", "migrations", "templatetags"}
-    # The doors of gateway.asgi: the contract on the request path holds them through it.
-    outside |= {"feed", "sink", "valkey"}
     for contract in contracts():
         for container in contract.get("containers", ()):
             named = {name.strip(" ()") for layer in contract["layers"] for name in layer.split("|")}

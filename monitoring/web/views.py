@@ -57,6 +57,7 @@ def live_profile(request: HttpRequest, viewer: Viewer, profile: str) -> HttpResp
         "api_url": reverse("api-live", args=[profile]),
         "verdict": live_verdict(profile=profile, data=data, promises=promised),
         "promised": promised,
+        "unpriced": selectors.unpriced(row, now=now),
     }
     return render(request, "monitoring/live_profile.html", context)
 

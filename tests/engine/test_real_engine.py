@@ -103,13 +103,19 @@ def test_the_live_numbers_are_those_of_the_records(client: openai.OpenAI, api: h
         )
         return [row for row in rows if row["status"] == 200]
 
+    last: dict[str, Any] = {}
+
     def counted() -> bool:
         series = api.get("live/low-latency/?minutes=15").raise_for_status().json()["series"]
-        streamed = [row for row in records() if row["ttft"] is not None]
-        shown = (sum(filter(None, series["ttft_count"])), sum(filter(None, series["e2e_count"])))
-        return len(streamed) >= 5 and shown == (len(streamed), len(records()))
+        rows = records()
+        last["shown"] = (sum(filter(None, series["ttft_count"])), sum(filter(None, series["e2e_count"])))
+        last["recorded"] = (sum(row["ttft"] is not None for row in rows), len(rows))
+        return last["recorded"][0] >= 5 and last["shown"] == last["recorded"]
 
-    wait_for("the charts to show exactly the recorded requests", counted, seconds=20)
+    try:
+        wait_for("the charts to show exactly the recorded requests", counted, seconds=20)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {last}") from error
 
 
 def test_the_engines_options_were_read_from_its_own_parser(api: httpx.Client, deployment: dict[str, Any]) -> None:

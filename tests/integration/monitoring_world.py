@@ -109,7 +109,7 @@ def replica(
         slot=slot,
         generation=1,
         node=node,
-        claim={"accelerator": "cpu", "cores": cores, "gpu_uuids": []},
+        claim={"accelerator": "cpu", "cores": cores, "gpu_uuids": [], "device_name": "cpu"},
         port=port,
         api_key="engine-key",
         marker=uuid.uuid4().hex,

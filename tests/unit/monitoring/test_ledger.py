@@ -64,6 +64,8 @@ def test_parts_of_a_span_add_up_to_the_span_to_the_cent() -> None:
 def test_claims_are_priced_by_cores_or_by_gpus() -> None:
     assert claim_of({"accelerator": "cpu", "cores": 1.5, "gpu_uuids": []}) == Claim("cpu", Decimal("1.5"))
     assert claim_of({"accelerator": "H100", "cores": 8, "gpu_uuids": ["a", "b"]}) == Claim("H100", Decimal(2))
+    placed = {"accelerator": "gpu", "cores": 0, "gpu_uuids": ["a"], "device_name": "NVIDIA L40S"}
+    assert claim_of(placed) == Claim("NVIDIA L40S", Decimal(1))
     assert (unit_of("cpu"), unit_of("H100")) == (CORE_HOUR, GPU_HOUR)
 
 
