@@ -143,9 +143,9 @@ def test_children_that_outlive_their_api_server_are_ended_before_the_slot_is_fil
     assert len(procs.marked(marker)) == 4
 
     def old_and_new() -> tuple[bool, bool]:
-        # The new ones first: what is old in the second look was there in the first one.
-        new = bool(set(procs.engines(stack.place)) - {first["pid"]})
-        return bool(procs.marked(marker)), new
+        before = {first["pid"], *procs.marked(marker)}
+        new = set(procs.engines(stack.place)) - before
+        return bool(before & set(procs.marked(marker))), bool(new)
 
     with Sampler(old_and_new) as sampler:
         os.kill(first["pid"], signal.SIGKILL)
