@@ -252,7 +252,9 @@ def clear_survivors(host: Host, row: Replica, record: Record | None, seen: Obser
 
 
 def close_stopped(host: Host, row: Replica, record: Record | None, seen: Observation | None, now: datetime) -> None:
-    """No process of it lives: the drain is over."""
+    """No process of it lives: the drain is over. Without a record only the marker can prove that."""
+    if record is None and host.runtime.kill_marked(host.run_root, row.marker):
+        return
     report = row.drain_report
     cut = int(report.get("cut", 0))
     done = int(report.get("completed", 0))

@@ -98,8 +98,10 @@ def revision_create(viewer: Viewer, *, profile: Profile, spec: Mapping[str, Any]
     """Store the profile's next revision, or return the newest where the spec is the same. Raises SpecError."""
     viewer.require(profile.team.slug, "operator", what=f"Profile {profile.name}")
     with transaction.atomic():
+        known = set(profile.revisions.values_list("pk", flat=True))
         revision = _revision_store(viewer, profile, spec, note=note)
-        audit_record(viewer, team=profile.team, action="revision.create", target=str(revision))
+        if revision.pk not in known:
+            audit_record(viewer, team=profile.team, action="revision.create", target=str(revision))
     return revision
 
 

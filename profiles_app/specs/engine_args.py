@@ -20,6 +20,7 @@ SET_BY_FOREBAY = frozenset(
     (
         "api_key",
         "config",
+        "data_parallel_size",
         "disable_log_stats",
         "dtype",
         "enforce_eager",

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from profiles_app.models import EngineInstall, Replica, Transition
 from profiles_app.reconciler import deployment as deployment_pass
-from profiles_app.reconciler.node import Host, run_pass
+from profiles_app.reconciler.node import Host, run_pass, step
 from profiles_app.reconciler.timings import timings
 from profiles_app.runtimes import process
 from profiles_app.selectors import system_viewer
@@ -222,6 +222,19 @@ def test_a_drain_without_word_from_any_gateway_ends_after_its_deadline(world: Wo
     world.run_until(row, P.STOPPED)
     assert row.reason == Reason.DRAIN_DEADLINE
     assert "2 cut" in row.message
+
+
+def test_a_draining_replica_without_its_record_is_closed_only_when_no_marked_process_lives(world: World) -> None:
+    row = world.ready()
+    record = world.record(row)
+    replica_unwant(row, reason=Reason.SCALED_DOWN)
+    world.run_until(row, P.DRAINING)
+    (record.run_dir / "run.json").unlink()
+    step(world.host, row, now=world.now())
+    row.refresh_from_db()
+    assert row.phase == P.DRAINING
+    world.run_until(row, P.STOPPED)
+    assert row.marker not in process.scan_marked(world.host.run_root)
 
 
 def test_a_start_that_takes_too_long_is_given_up(world: World) -> None:

@@ -62,6 +62,7 @@ def test_the_same_spec_again_is_the_same_revision() -> None:
     again = revision_create(system_viewer(), profile=profile, spec=cpu_spec())
     assert again == first_revision(profile)
     assert Revision.objects.count() == 1
+    assert not AuditEntry.objects.filter(action="revision.create").exists()
 
 
 def test_a_changed_spec_is_the_next_revision_and_the_first_one_stays() -> None:
