@@ -9,7 +9,7 @@ PY := .venv/bin/python
 OUT := test-output
 TABLE := $(OUT)/suites.txt
 # Only ever raised.
-COVERAGE_FLOOR ?= 0
+COVERAGE_FLOOR ?= 88
 PURE := profiles_app/specs/*,profiles_app/states.py,profiles_app/errors.py,profiles_app/reconciler/diff.py,gateway/proxy/*,monitoring/catalog.py,monitoring/quantiles.py,monitoring/rollups.py,monitoring/ledger.py,monitoring/charts.py
 export COVERAGE_FILE := $(CURDIR)/test-output/.coverage
 RUN ?=

@@ -38,6 +38,7 @@ def page(watched: Watched) -> Page:
 
 def test_the_one_time_link_makes_the_first_administrator(stack: RealStack, page: Page, watched: Watched) -> None:
     page.goto(stack.setup_link())
+    assert violations(page, "/setup/") == []
     page.fill("[name=username]", USER)
     page.fill("[name=password]", PASSWORD)
     page.fill("[name=again]", PASSWORD)
@@ -45,6 +46,17 @@ def test_the_one_time_link_makes_the_first_administrator(stack: RealStack, page:
     expect(page.get_by_role("navigation").first).to_be_visible()
     watched.check()
     assert httpx.get(stack.setup_link(), follow_redirects=True).status_code in {404, 410}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/login/", "/no-such-page/"])
+def test_pages_before_the_login_are_accessible_too(stack: RealStack, browser: Browser, scheme: str, path: str) -> None:
+    window = Watched(browser, width=390, height=844, scheme=scheme)
+    window.page.goto(stack.url + path)
+    assert violations(window.page, path) == []
+    assert window.page.evaluate("window.__csp") == []
+    assert window.page.evaluate("document.documentElement.scrollWidth") <= 390
+    window.context.close()
 
 
 def test_while_the_engine_is_set_up_the_dashboard_says_so(stack: RealStack, page: Page, watched: Watched) -> None:
@@ -182,6 +194,15 @@ def load(stack: RealStack, key: str, *, seconds: float) -> None:
             client.post(f"{stack.gateway_url}/chat/completions", json=body)
 
 
+def violations(page: Page, name: str) -> list[str]:
+    """What axe finds on the page by WCAG 2.0 to 2.2, A and AA."""
+    result = Axe().run(page, options={"runOnly": {"type": "tag", "values": AXE_TAGS}})
+    return [
+        f"{name}: {violation['id']} {[node['html'][:120] for node in violation['nodes']][:2]}"
+        for violation in result.response["violations"]
+    ]
+
+
 PAGES = (
     "/",
     "/profiles/",
@@ -214,10 +235,7 @@ def test_no_page_breaks_accessibility_or_the_layout(
     for path in (*PAGES, f"/deployments/{pk}/"):
         window.page.goto(stack.url + path)
         window.page.wait_for_timeout(300)
-        result = Axe().run(window.page, options={"runOnly": {"type": "tag", "values": AXE_TAGS}})
-        found += [
-            f"{path}: {v['id']} {[n['html'][:120] for n in v['nodes']][:2]}" for v in result.response["violations"]
-        ]
+        found += violations(window.page, path)
         if window.page.evaluate("document.documentElement.scrollWidth") > width:
             found.append(f"{path}: wider than {width} px")
         name = path.strip("/").replace("/", "_") or "overview"
