@@ -22,7 +22,6 @@ __all__ = ["UpOptions", "run"]
 PREPARE = "prepare"
 VALKEY_START_SECONDS = 20.0
 SERVING_START_SECONDS = 60.0
-DRAIN_SECONDS = 90
 
 
 class StartError(RuntimeError):
@@ -165,12 +164,9 @@ class Machine:
     async def _drain_engines(self) -> None:
         """Drain and stop the engines of this node; a second signal leaves them running."""
         say("forebay: draining and stopping the engines (Ctrl-C again leaves them running)")
-        timeout = max(1, round(DRAIN_SECONDS * self._setup.time_scale))
         environment = {**os.environ, **self._setup.environment()}
         log = self._setup.paths.logs / "stop-engines.log"
-        draining = asyncio.create_task(
-            run_child(django_argv("stop_engines", "--timeout", str(timeout)), environment, log)
-        )
+        draining = asyncio.create_task(run_child(django_argv("stop_engines"), environment, log))
         asked = asyncio.create_task(self._signals.get())
         await asyncio.wait({draining, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()

@@ -49,7 +49,8 @@ def test_engines_outlive_the_death_of_everything_else_and_are_adopted_as_they_ar
     assert [row["slot"] for row in healed] == [0, 1, 2]
 
     # And the end in order: what runs is finished, nothing is left.
-    with streams(caller, "three", ["tokens=8 seconds=2"] * 3) as running:
+    # Long enough to be running still when the command that begins the drain has started.
+    with streams(caller, "three", ["tokens=8 seconds=8"] * 3) as running:
         stack.interrupt()
         assert all(one.result().is_whole(tokens=8) for one in running)
     assert stack.ended() == 0
