@@ -46,6 +46,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._started = False
+        self._delivered = False
         self._interrupt = Interruptible()
 
     async def run(self) -> None:
@@ -53,8 +54,9 @@ class Exchange:
         try:
             await self._answer()
         except asyncio.CancelledError:
-            self._end("cut", "gateway_stopping")
-            await self._last_words(Refusal(503, "gateway_stopping", _STOPPING, retry_after=1))
+            if not self._delivered:
+                self._end("cut", "gateway_stopping")
+                await self._last_words(Refusal(503, "gateway_stopping", _STOPPING, retry_after=1))
             raise
         except Exception:  # the one place where an accident on the request path ends
             logger.exception("request %s failed in the gateway", self.call.id)
@@ -154,12 +156,16 @@ class Exchange:
         try:
             await self._pump(answer, tap)
         finally:
-            self.call.usage = tap.usage or self.call.usage
+            self._end_stream(tap)
+        await self._write(b"", more=False)
+
+    def _end_stream(self, tap: SseTap) -> None:
+        """Note what the stream told by now; the end of one that broke off is noted over it."""
+        self.call.usage = tap.usage or self.call.usage
         if tap.saw_error:
             self._end("upstream_error", "engine_error")
         else:
             self._end("completed", None)
-        await self._write(b"", more=False)
 
     async def _pump(self, answer: Answer, tap: SseTap) -> None:
         """Pass pieces on until the end; an end without `[DONE]` is a stream that broke off."""
@@ -171,6 +177,7 @@ class Exchange:
                     call.first_token = self._gateway.monotonic()
                 if out:
                     await self._write(out, more=True)
+                self._delivered = tap.done
         except UpstreamFailure:
             if not tap.done:
                 raise
@@ -178,6 +185,9 @@ class Exchange:
             raise UpstreamFailure(502, "upstream_error", "The engine broke off its answer.")
 
     async def _interrupted(self, reason: Reason) -> None:
+        if self._delivered:
+            # The client has the last event, and often leaves before the connections are closed: nothing was lost.
+            return
         if reason == "client_gone":
             self._end("client_gone", None)
             return
