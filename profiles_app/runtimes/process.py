@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from profiles_app.runtimes.procfs import Process
 
 _LAUNCH_TIMEOUT_SECONDS = 30.0
 _KILL_ROUNDS = 20
+_EXIT_NOTE_SECONDS = 1.0
 
 
 def launch(launch: Launch) -> LaunchOutcome:
@@ -120,13 +122,32 @@ def observe(record: Record) -> Observation:
     """
     identity = _identity(record)
     members = [member.pid for member in _members(record) if member.pid != record.pid]
-    latest = read_record(record.run_dir) or record
     return Observation(
         alive=identity == "ours",
         identity=identity,
-        exit_status=latest.exit_status,
+        exit_status=None if identity == "ours" else _exit_status(record),
         survivors=tuple(members),
     )
+
+
+def _exit_status(record: Record) -> int | None:
+    """How the API server ended, None where nobody knows.
+
+    Between the end of a process and the note that its shim makes of it lies a moment; while the shim lives, it is
+    waited for, but not for ever: the shim may be stopped.
+    """
+    until = time.monotonic() + _EXIT_NOTE_SECONDS
+    while True:
+        shim_lives = _shim_lives(record)
+        status = (read_record(record.run_dir) or record).exit_status
+        if status is not None or not shim_lives or time.monotonic() > until:
+            return status
+        time.sleep(_EXIT_NOTE_SECONDS / 100)
+
+
+def _shim_lives(record: Record) -> bool:
+    seen = procfs.process(record.shim_pid) if record.boot_id == procfs.boot_id() else None
+    return seen is not None and seen.alive and seen.start_ticks == record.shim_start_ticks
 
 
 def terminate(record: Record) -> bool:
