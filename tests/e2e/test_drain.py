@@ -14,7 +14,12 @@ def test_a_drain_lets_twenty_streams_finish_and_refuses_new_requests_meanwhile(s
     (replica,) = stack.deployment(deployment)["replicas"]
     with streams(caller, "drain-one", [f"tokens={TOKENS} seconds=6"] * STREAMS) as running:
         stack.drain(deployment)
-        wait_for(lambda: caller.ask("drain-one", "tokens=1").status_code == 503, 20, "new requests are refused")
+        statuses: list[int] = []
+        wait_for(
+            lambda: statuses.append(caller.ask("drain-one", "tokens=1").status_code) or statuses[-1] == 503,
+            20,
+            "new requests are refused",
+        )
         refused = caller.ask("drain-one", "tokens=1")
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 0
@@ -30,7 +35,9 @@ def test_a_drain_lets_twenty_streams_finish_and_refuses_new_requests_meanwhile(s
     stack.until(deployment, "stopped")
     ended = stack.replica(replica["id"])
     assert (ended["phase"], ended["reason"]) == ("stopped", "Drained")
-    assert (ended["drain"]["completed"], ended["drain"]["cut"], ended["drain"]["cut_ids"]) == (STREAMS, 0, [])
+    assert (ended["drain"]["cut"], ended["drain"]["cut_ids"]) == (0, [])
+    # Those that came before the gateway had the new table were served, and are counted too.
+    assert STREAMS <= ended["drain"]["completed"] <= STREAMS + statuses.count(200)
     assert not procs.alive(replica["pid"])
 
 
