@@ -1,5 +1,6 @@
 """The control plane goes and comes back, by force or in order: its engines are kept, adopted, or ended."""
 
+import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -54,8 +55,9 @@ def test_engines_outlive_the_death_of_everything_else_and_are_adopted_as_they_ar
         assert all(one.result().is_whole(tokens=8) for one in running)
     assert stack.ended() == 0
     assert procs.using(stack.place) == {}
-    ended = stack.control("select reason from profiles_app_replica where phase = 'stopped'")
+    ended = stack.control("select reason, drain_report from profiles_app_replica where phase = 'stopped' order by slot")
     assert [row["reason"] for row in ended] == ["Drained"] * 3
+    assert sum(json.loads(row["drain_report"])["completed"] for row in ended) == 3
     caller.close()
 
 
