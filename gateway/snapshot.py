@@ -1,7 +1,6 @@
 """Builds the routing table from the control database and publishes it: to Valkey, and to a file on this host."""
 
 import hashlib
-import json
 import logging
 import os
 from datetime import datetime
@@ -168,15 +167,3 @@ def _key_entry(key: ApiKey) -> TableKey:
         max_concurrency=key.max_concurrency,
         expires_at=key.expires_at.timestamp() if key.expires_at else None,
     )
-
-
-def read_table() -> dict[str, Any]:
-    """The table file of this host as data, secrets left out; empty while there is none."""
-    try:
-        data: dict[str, Any] = json.loads(table_path().read_bytes())
-    except (OSError, ValueError):
-        return {}
-    for replica in data.get("replicas", {}).values():
-        replica.pop("api_key", None)
-    data.pop("keys", None)
-    return data

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from monitoring.catalog import QUANTILES
@@ -29,11 +29,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A profile that the monitor watches; `revision` is the one wanted now, 0 when there is none."""
+    """A profile that the monitor watches: the revision wanted now (0: none), and its P99 promises in seconds."""
 
     name: str
     team: str
     revision: int
+    promised: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def observations(

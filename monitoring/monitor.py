@@ -23,8 +23,8 @@ from monitoring.readers import usage
 from monitoring.readers.base import EngineReader, EngineReading, Target
 from monitoring.readers.vllm import CounterIncrease
 from monitoring.rollups import Trailing
-from monitoring.selectors import price_book
-from profiles_app.models import Replica
+from monitoring.selectors import price_book, promises, verdict_row
+from profiles_app.models import Profile, Replica
 from profiles_app.selectors import all_profiles, open_replicas
 from profiles_app.states import ReplicaPhase
 
@@ -176,19 +176,22 @@ class Monitor:
         topic = f"profile:{profile.name}"
         self._seq[topic] = self._seq.get(topic, 0) + 1
         mine = [holder for holder in holders if holder.profile == profile.name]
+        data = window_data(
+            self._window.merged(profile.name, now=now),
+            prices=prices,
+            readings=[self._readings[holder.id] for holder in mine if holder.id in self._readings],
+            replicas_ready=sum(holder.ready for holder in mine),
+            now=now,
+        )
         return {
             "topic": topic,
             "team": profile.team,
             "generation": self.generation,
             "seq": self._seq[topic],
             "at": now,
-            "data": window_data(
-                self._window.merged(profile.name, now=now),
-                prices=prices,
-                readings=[self._readings[holder.id] for holder in mine if holder.id in self._readings],
-                replicas_ready=sum(holder.ready for holder in mine),
-                now=now,
-            ),
+            "data": data,
+            # Beside the figures that it is said of, so that a page never shows the two of different moments.
+            "verdict": verdict_row(profile=profile.name, data=data, promised=profile.promised),
         }
 
     def _report(self, counts: dict[str, int], now: float) -> None:
@@ -202,9 +205,20 @@ class Monitor:
 
 
 def _watched() -> list[Watched]:
-    """Return every profile with its team and the revision wanted now."""
-    rows = all_profiles().values_list("name", "team__slug", "deployment__revision__number")
-    return [Watched(name=name, team=team, revision=number or 0) for name, team, number in rows]
+    """Return every profile with its team, the revision wanted now, and what that promises."""
+    return [_watch(row) for row in all_profiles().select_related("deployment__revision")]
+
+
+def _watch(profile: Profile) -> Watched:
+    deployment = getattr(profile, "deployment", None)
+    if deployment is None:
+        return Watched(name=profile.name, team=profile.team.slug, revision=0)
+    return Watched(
+        name=profile.name,
+        team=profile.team.slug,
+        revision=deployment.revision.number,
+        promised=promises(profile),
+    )
 
 
 def _capacity() -> tuple[list[Holder], list[Target]]:

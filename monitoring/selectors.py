@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -17,13 +17,14 @@ from monitoring.ledger import PriceBook, PriceRow
 from monitoring.models import Price, Rollup
 from monitoring.rollups import Bucket, merge_all, step_for, tier_for
 from monitoring.series import Series, gaps_of
+from monitoring.verdicts import live_verdict
 from profiles_app.models import Profile
 from profiles_app.selectors import Viewer, open_replicas, profile_by_name, profiles
 from profiles_app.states import ReplicaPhase
+from profiles_app.web.marks import mark
 
 # A second is complete once its requests have had time to arrive.
 SETTLE_SECONDS = 2.0
-MINUTES_OFFERED = (5, 15, 60, 360, 1440, 10080)
 LONGEST_MINUTES = 90 * 1440
 
 
@@ -226,6 +227,15 @@ def unpriced(profile: Profile, *, now: float) -> list[str]:
     held = {str(claim["device_name"]) for claim in claims if claim.get("device_name")}
     book = price_book()
     return sorted(name for name in held if book.at(name, now) is None)
+
+
+def verdict_row(
+    *, profile: str, data: Mapping[str, Any] | None, promised: Mapping[str, float | None]
+) -> dict[str, str]:
+    """Return the verdict on a profile's last minute with the mark that it is drawn by, for frames and REST alike."""
+    verdict = live_verdict(profile=profile, data=data, promises=promised)
+    sign = mark(verdict.state)
+    return {**asdict(verdict), "glyph": sign.glyph, "tone": sign.tone}
 
 
 def promises(profile: Profile) -> dict[str, float | None]:

@@ -40,7 +40,6 @@ class Reason(StrEnum):
     CONTROL_PLANE_STOPPED = "ControlPlaneStopped"
     DRAINED = "Drained"
     DRAIN_DEADLINE = "DrainDeadline"
-    RESTART_LIMIT = "RestartLimit"
 
 
 P = ReplicaPhase

@@ -1,7 +1,6 @@
 """Views of monitoring's REST endpoints: read the query, call one function, answer."""
 
 import time
-from dataclasses import asdict
 from typing import Any
 
 from django.core.cache import cache
@@ -26,10 +25,8 @@ from monitoring.api.serializers import (
 from monitoring.catalog import CHART_BY_NAME
 from monitoring.charts import panels
 from monitoring.models import Price
-from monitoring.verdicts import live_verdict
 from profiles_app.models import Profile
 from profiles_app.selectors import profile_by_name, viewer_for
-from profiles_app.web.marks import mark
 
 # However many screens look at a profile, its series are computed once a second.
 CACHE_SECONDS = 1
@@ -61,8 +58,6 @@ def _live(request: Request, profile: Profile, *, minutes: int, tables: list[str]
     series = selectors.live_series(viewer=viewer, profile=profile.name, minutes=minutes, now=now)
     data = selectors.live_now(viewer=viewer, profile=profile.name, now=now)
     promised = selectors.promises(profile)
-    verdict = live_verdict(profile=profile.name, data=data, promises=promised)
-    sign = mark(verdict.state)
     return {
         "profile": profile.name,
         "minutes": minutes,
@@ -71,7 +66,7 @@ def _live(request: Request, profile: Profile, *, minutes: int, tables: list[str]
         "series": {name: list(values) for name, values in series.values.items()},
         "gaps": [list(gap) for gap in series.gaps],
         "now": data,
-        "verdict": {**asdict(verdict), "glyph": sign.glyph, "tone": sign.tone},
+        "verdict": selectors.verdict_row(profile=profile.name, data=data, promised=promised),
         "panels": panels(series, promises=promised, tables=tables),
     }
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 P = ReplicaPhase
 
 # What an engine inherits of the agent's environment: nothing that steers Python, and no secret of the control plane.
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "FAKE_ENGINE_SCRIPT")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
 
 
 class Host(Protocol):

@@ -1,11 +1,9 @@
 """Reads of profiles, revisions and model versions."""
 
-from typing import Any
-
 from django.db.models import Prefetch, QuerySet
 
 from profiles_app.errors import NotFoundError
-from profiles_app.models import Model, ModelVersion, Profile, Revision
+from profiles_app.models import ModelVersion, Profile, Revision
 from profiles_app.selectors.viewer import Viewer
 from profiles_app.specs.schema import Spec
 
@@ -51,12 +49,3 @@ def spec_of(revision: Revision) -> Spec:
 def model_versions(viewer: Viewer) -> QuerySet[ModelVersion]:
     """All model versions: models belong to no team."""
     return ModelVersion.objects.select_related("model").order_by("model__name", "label")
-
-
-def model_summary(model: Model) -> dict[str, Any]:
-    """A model and its versions, as the API shows them."""
-    return {
-        "name": model.name,
-        "licence": model.licence,
-        "versions": [version.label for version in model.versions.all()],
-    }

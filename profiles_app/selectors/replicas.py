@@ -1,7 +1,6 @@
 """Reads of deployments, replicas and their history."""
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet
@@ -100,8 +99,3 @@ def startup_seconds(*, profile_name: str) -> list[float]:
         if launched and row.ready_at:
             times.append((row.ready_at - launched.at).total_seconds())
     return times
-
-
-def replica_summary(row: Replica) -> dict[str, Any]:
-    """What lists and logs say of one replica."""
-    return {"id": str(row.id), "slot": row.slot, "phase": row.phase, "reason": row.reason, "message": row.message}

@@ -187,6 +187,7 @@ class ProfilePage {
   #busy = false;
   #paused = false;
   #fetched = -Infinity;
+  #framed = -Infinity;
   #every = LEAST_FETCH_MS;
   #verdict = null;
 
@@ -207,7 +208,10 @@ class ProfilePage {
   }
 
   frame(frame) {
-    if (!document.hidden && !this.#paused) write(this.#root, frame.data);
+    if (document.hidden || this.#paused) return;
+    write(this.#root, frame.data);
+    this.#say(frame.verdict);
+    this.#framed = performance.now();
   }
 
   rebuild() {
@@ -246,7 +250,8 @@ class ProfilePage {
     this.#every = Math.max(LEAST_FETCH_MS, answer.step * 1000);
     document.getElementById("step-note").textContent = `One point each ${span(answer.step)}, times in UTC`;
     this.#charts.show(answer.panels);
-    this.#say(answer.verdict);
+    // While frames come, the verdict is theirs: it belongs to the figures beside it.
+    if (performance.now() - this.#framed > STALE_MS) this.#say(answer.verdict);
     this.#root.dataset.rebuilt = String(Number(this.#root.dataset.rebuilt ?? 0) + 1);
   }
 

@@ -140,10 +140,17 @@ def test_the_live_page_shows_latency_and_cost_that_move(stack: RealStack, page: 
         return now != before
 
     wait_for("the live numbers to move", moved, seconds=40)
+    headline, figure = page.evaluate(SAID)
+    assert "".join(figure.split()) in "".join(headline.split())
     page.screenshot(path=SHOTS / "live.png")
     watched.check()
 
 
+# Read in one go, between two frames.
+SAID = """() => [
+  document.querySelector("h1").textContent,
+  document.querySelector("[data-stat='ttft.p99']").textContent,
+]"""
 LAG = """
 (topic) => new Promise((resolve) => {
   const socket = new WebSocket(`ws://${location.host}/ws/live/?topics=${topic}`);

@@ -35,6 +35,7 @@ def main() -> None:
         "kind": "cpu",
         "python": sys.executable,
         "argv_prefix": [sys.executable, str(FAKE_ENGINE)],
+        "env": {"FAKE_ENGINE_SCRIPT": os.environ["FAKE_ENGINE_SCRIPT"]},
     }
     note.write_text(json.dumps(engine))
     call_command("register_engine", file=str(note), no_flags=True)

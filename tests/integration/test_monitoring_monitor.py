@@ -18,6 +18,7 @@ from monitoring.publish import CHANNEL, LEASE, read_status
 from monitoring.readers.base import Target
 from monitoring.readers.vllm import MAX_BYTES, CounterIncrease, VllmReader, parse
 from monitoring.rollups import Bucket, merge_all
+from monitoring.selectors import verdict_row
 from tests.integration.monitoring_world import NOW, Valkey, add, entry, profile, replica, report
 
 pytestmark = pytest.mark.django_db(databases=["default", "telemetry"])
@@ -160,6 +161,16 @@ def test_a_pass_publishes_a_frame_for_each_profile_with_what_happened(client, re
     assert idle["data"]["ttft"]["p99"] is None
     assert set(engine.keys) == {"Bearer engine-key"}
     assert merge_all(Bucket.decode(r.payload) for r in Rollup.objects.filter(tier=1)).engine_tokens == 30
+
+
+def test_a_frame_carries_the_verdict_on_its_own_figures(client, reader, frames) -> None:
+    replica(profile(slo={"ttft_p99_ms": 100.0}))
+    add(client, entry(1, at=NOW - 3, ttft=0.5, streamed=True))
+    assert monitor(client, reader).step(now=NOW) == 1
+    (frame,) = frames()
+    promised = {"ttft": 0.1, "e2e": None}
+    assert frame["verdict"] == verdict_row(profile="fast", data=frame["data"], promised=promised)
+    assert (frame["verdict"]["state"], frame["verdict"]["word"]) == ("bad", "Promise broken")
 
 
 def test_an_engine_that_hangs_costs_bounded_time_and_its_last_reading_grows_old(client, engine, frames) -> None:

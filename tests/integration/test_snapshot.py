@@ -195,17 +195,6 @@ def test_a_key_is_listed_by_its_hash_and_a_revoked_one_is_gone() -> None:
     assert set(published().keys) == {some.key_hash}
 
 
-def test_the_table_without_secrets_holds_neither_keys_nor_engine_keys() -> None:
-    row = ready()
-    team_key(make_team())
-    assert snapshot.read_table() == {}
-    table_publish(now=NOW)
-    text = json.dumps(snapshot.read_table())
-    assert str(row.pk) in text
-    assert row.api_key not in text
-    assert "keys" not in snapshot.read_table()
-
-
 def report(server: ValkeyServer, name: str, *, version: int, **mine: Any) -> None:
     """What one gateway process says, as it says it."""
     row = Replica.objects.get()
