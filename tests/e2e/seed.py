@@ -35,7 +35,8 @@ def main() -> None:
         "kind": "cpu",
         "python": sys.executable,
         "argv_prefix": [sys.executable, str(FAKE_ENGINE)],
-        "env": {"FAKE_ENGINE_SCRIPT": os.environ["FAKE_ENGINE_SCRIPT"]},
+        # An engine runs in <data>/replicas/<id>, so that each copy of this installation has a script of its own.
+        "env": {"FAKE_ENGINE_SCRIPT": "../../script.json"},
     }
     note.write_text(json.dumps(engine))
     call_command("register_engine", file=str(note), no_flags=True)

@@ -92,10 +92,7 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """The environment of `forebay up`, and of any process that is started beside it."""
         last = self.first_engine_port + ENGINE_PORTS - 1
-        return base_environment(self.place) | {
-            "FOREBAY_ENGINE_PORTS": f"{self.first_engine_port}-{last}",
-            "FAKE_ENGINE_SCRIPT": str(self.place / "script.json"),
-        }
+        return base_environment(self.place) | {"FOREBAY_ENGINE_PORTS": f"{self.first_engine_port}-{last}"}
 
     @property
     def socket(self) -> Path:
